@@ -22,7 +22,6 @@ from .conformance.suite_runs import BASICS, corpus_of, load_once
 from .conformance.support import QUICK, REPOSITORY, fake
 from .corpus.small import small_corpus
 
-TWO = b"\x02\x00\x00\x00\x00\x00\x00\x00{}"
 STALE = '[[expected]]\ncase = "framing/one-tensor"\nread = "wrong-reject"\nwhy = "x"\n'
 ACCEPTS = fake("AlwaysAccepts")
 LAX = f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter"
@@ -43,16 +42,14 @@ def leaves(
         yield name, command
 
 
-def invalid_file(folder: Path) -> str:
-    path = folder / "bad.safetensors"
-    path.write_bytes(TWO + b"more")
-    return str(path)
-
-
 def written(folder: Path, name: str, text: str) -> str:
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
     return str(folder / name)
+
+
+def invalid_file(folder: Path) -> str:
+    return written(folder, "bad.safetensors", "\x02\0\0\0\0\0\0\0{}more")
 
 
 def stale(folder: Path) -> str:
@@ -96,9 +93,7 @@ def damaged_corpus(folder: Path) -> str:
 Provocation = tuple[Callable[[Path, str], list[str]], str]
 PROVOKED: dict[str, list[Provocation]] = {
     "audit": [(lambda f, _: [str(Path(invalid_file(f)).parent), "-o", f"{f}/rows.jsonl"], "invalid")],
-    "baseline explain": [
-        (lambda f, _: [QUICK, "--file", stale(f)], "no longer fail as listed: 1"),
-    ],
+    "baseline explain": [(lambda f, _: [QUICK, "--file", stale(f)], "no longer fail as listed: 1")],
     "check": [(lambda f, _: [invalid_file(f)], "OFF_TRAILING")],
     "check-protocol": [(lambda _, __: ["--impl", ACCEPTS], "(FAIL|fail).*framing/one-tensor")],
     "corpus bugs": [(lambda _, __: ["no such bug"], "no bug matches")],

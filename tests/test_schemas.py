@@ -26,7 +26,10 @@ from safetensors_reports.record.line import Choice, Footer, Header, Problem, Res
 
 ROOT = Path(__file__).parents[1]
 REPORTS = ROOT / "reports" / "safetensors_reports" / "schemas"
+FUZZ = ROOT / "fuzz" / "safetensors_fuzz" / "schemas"
+AUDIT = ROOT / "reference" / "safetensors_reference" / "audit" / "schemas"
 CONFORMANCE = ROOT / "conformance" / "safetensors_conformance" / "schemas"
+Record = Header | Result | Choice | Problem | Footer
 ABOUT = {
     "record": "A run of one implementation is a file of JSON lines in UTF-8: one header, then results, "
     "choices and problems as they come, one footer. No footer: the run was truncated. Readers ignore "
@@ -34,21 +37,9 @@ ABOUT = {
 }
 SCHEMAS: list[tuple[Path, str, Any]] = [
     (CONFORMANCE / "implementation.schema.json", "Descriptor of an implementation", Descriptor),
-    (
-        ROOT / "fuzz" / "safetensors_fuzz" / "schemas" / "finding.schema.json",
-        "Finding of a fuzzing run, version 1",
-        FindingDocument,
-    ),
-    (
-        REPORTS / "record.schema.json",
-        "Run record, version 1: one line",
-        Header | Result | Choice | Problem | Footer,
-    ),
-    (
-        ROOT / "reference" / "safetensors_reference" / "audit" / "schemas" / "audit-row.schema.json",
-        "Row of an audit, version 1",
-        Row,
-    ),
+    (FUZZ / "finding.schema.json", "Finding of a fuzzing run, version 1", FindingDocument),
+    (REPORTS / "record.schema.json", "Run record, version 1: one line", Record),
+    (AUDIT / "audit-row.schema.json", "Row of an audit, version 1", Row),
     (REPORTS / "diff.schema.json", "Differential run, version 1", DiffDocument),
     (REPORTS / "report.schema.json", "Audit report, version 1", Report),
     (REPORTS / "trend.schema.json", "Trend over versions, version 1", TrendDocument),

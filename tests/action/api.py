@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from ..reference.files.web import Tree, serve
 
 
 @dataclass
 class Api:
     """Comments of one pull request, ``me/mylib#7``.
 
-    ``refuse`` answers everything with that status, ``elsewhere`` with a redirect to that address; ``raw`` is
-    sent in place of an answer.
+    ``raw`` is sent in place of every answer.
     """
 
     token: str
     comments: list[dict[str, Any]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
-    refuse: int = 0
-    elsewhere: str = ""
     raw: bytes = b""
     url: str = ""
 
     def answer(self, method: str, target: str, token: str, body: Any) -> tuple[int, Any]:
         self.calls.append(f"{method} {target}")
-        if self.elsewhere:
-            return 302, {}
-        if self.refuse:
-            return self.refuse, {"message": "Resource not accessible by integration"}
         if token != f"Bearer {self.token}":
             return 401, {"message": "Bad credentials"}
         url = urlsplit(target)
@@ -61,34 +54,21 @@ class Api:
 def served(token: str) -> Iterator[Api]:
     api = Api(token)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Tree):
         def handle_any(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             status, answer = api.answer(self.command, self.path, self.headers["Authorization"], body)
             if api.raw:
+                self.close_connection = True
                 self.wfile.write(api.raw)
                 return
             data = json.dumps(answer).encode()
-            self.send_response(status)
-            if api.elsewhere:
-                self.send_header("Location", api.elsewhere + self.path)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.send(status, data)
+            if self.command != "GET":  # for which it was sent
+                self.wfile.write(data)
 
         do_GET = do_POST = do_PATCH = handle_any  # noqa: N815 - the names that the server asks for
 
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    api.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serve(Handler) as api.url:
         yield api
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

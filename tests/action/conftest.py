@@ -27,12 +27,6 @@ def few_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def layout_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some hundreds of files to read, enough for a run that is interrupted on its way."""
-    return corpus_of(tmp_path_factory.mktemp("layouts") / "corpus", "layout/")
-
-
-@pytest.fixture(scope="session")
 def lenient(tmp_path_factory: pytest.TempPathFactory, few_cases: Path) -> Job:
     """A whole job for a pull request, with a reader that takes nearly everything."""
     folder = tmp_path_factory.mktemp("lenient")

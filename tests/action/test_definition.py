@@ -25,10 +25,7 @@ def examples() -> list[str]:
 
 def check_schema(schema: str, path: Path) -> None:
     """Call ``check-jsonschema`` in this process: it takes longer to start than to check a file."""
-    try:
-        program = importlib.import_module("check_jsonschema").main
-    except ImportError:
-        pytest.fail("check-jsonschema is missing; install the extra dev")  # not what a wrong file leads to
+    program = importlib.import_module("check_jsonschema").main  # of the extra dev
     done = CliRunner().invoke(program, ["--builtin-schema", schema, str(path)])
     assert done.exit_code == 0, (path, done.output)
 
@@ -147,18 +144,12 @@ def test_the_command_that_installs_the_suite_works(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_page_explains_every_input_in_the_words_of_the_action() -> None:
-    rows = [
-        f"| `{name}` | {' '.join(about['description'].split())} | {default(about)} |"
-        for name, about in ACTION["inputs"].items()
-    ]
-    table = "\n".join(["| input | meaning | default |", "| --- | --- | --- |", *rows])
+    rows = ["| input | meaning | default |", "| --- | --- | --- |"]
+    for name, about in ACTION["inputs"].items():
+        default = "(needed)" if about.get("required") else about["default"] and f"`{about['default']}`"
+        rows.append(f"| `{name}` | {' '.join(about['description'].split())} | {default} |")
+    table = "\n".join(rows)
     assert table in PAGE, f"docs/action.md lacks this table:\n{table}"
-
-
-def default(about: dict[str, Any]) -> str:
-    if about.get("required"):
-        return "(needed)"
-    return f"`{about['default']}`" if about["default"] else ""
 
 
 def test_examples_are_workflows_with_the_least_rights(tmp_path: Path) -> None:

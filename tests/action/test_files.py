@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from .job import Job
+from .job import Job, pull_request
+
+SECOND = "my models/model-00002-of-00002.safetensors"
 
 
 @pytest.fixture
@@ -22,10 +24,6 @@ def job(tmp_path: Path) -> Job:
         shard = models / f"model-{number:05}-of-00002.safetensors"
         save_file({f"t{number}": np.zeros(2, np.float32)}, shard)
     return job
-
-
-def second(job: Job) -> Path:
-    return job.repository / "my models" / "model-00002-of-00002.safetensors"
 
 
 def test_whole_models_pass(job: Job) -> None:
@@ -41,13 +39,12 @@ def test_whole_models_pass(job: Job) -> None:
 
 
 def test_a_missing_shard_fails(job: Job) -> None:
-    second(job).unlink()
+    (job.repository / SECOND).unlink()
     job.run(check="my models")
     assert not job.ok
     assert job.outputs["outcome"] == {"result": "failed", "findings": "1"}
-    assert job.annotations("error") == [
-        "safetensors-conformance: files are invalid, or a model is incomplete"
-    ]
+    (error,) = job.annotations("error")
+    assert error == "safetensors-conformance: files are invalid, or a model is incomplete"
     assert "IDX_SHARD_MISSING" in (job.report / "report.txt").read_text()
     log = json.loads((job.report / "report.sarif").read_bytes())
     (fault,) = [r for r in log["runs"][0]["results"] if r["level"] == "error"]
@@ -56,7 +53,7 @@ def test_a_missing_shard_fails(job: Job) -> None:
 
 
 def test_it_may_only_report(job: Job) -> None:
-    second(job).write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    (job.repository / SECOND).write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     job.run(check="my models", fail_on="never")
     assert job.ok
     assert (job.outputs["outcome"]["result"], job.outputs["outcome"]["findings"]) == ("passed", "1")
@@ -72,8 +69,7 @@ def test_what_cannot_be_read_fails_always(job: Job) -> None:
 
 def test_no_comment_is_made(job: Job) -> None:
     job.event_name = "pull_request"
-    job.event = {"pull_request": {"number": 7, "head": {"repo": {"full_name": "me/mylib"}}}}
-    (job.folder / "event.json").write_text(json.dumps(job.event))
+    (job.folder / "event.json").write_text(json.dumps(pull_request()))
     job.run(check="my models", comment="true")
     assert job.annotations("notice") == ["comment: skipped, because it is available only for implementations"]
     assert job.ok

@@ -29,65 +29,42 @@ def pre_commit(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "repository"
-    folder.mkdir()
-    hooks = [{**hook, "language": "system"} for hook in HOOKS]
-    config = {"repos": [{"repo": "local", "hooks": hooks}]}
-    (folder / ".pre-commit-config.yaml").write_text(yaml.safe_dump(config))
-    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
-    return folder
-
-
-def run(folder: Path, hook: str, files: dict[str, bytes]) -> tuple[int, str]:
-    """Stage files and run one hook; returns its exit status and what was printed."""
-    for name, data in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(data)
-    subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
-    done = pre_commit(folder, "run", hook)
-    return done.returncode, done.stdout + done.stderr
-
-
 def test_the_manifest_is_one() -> None:
     done = pre_commit(ROOT, "validate-manifest", str(MANIFEST))
     assert done.returncode == 0, done.stdout
     assert all(hook["language"] == "python" for hook in HOOKS)
 
 
-def test_files_are_checked_by_their_ending(repository: Path) -> None:
-    files = {"good.safetensors": VALID, "other.bin": b"?", "safetensors.txt": b"?"}
-    status, told = run(repository, "safetensors-check", files)
-    assert status == 0, told
-    status, told = run(repository, "safetensors-check", {"sub/bad.safetensors": BROKEN})
-    assert status == 1
-    assert "sub/bad.safetensors: 1 fault: ENT_NOT_OBJECT" in told
-    status, told = run(
-        repository, "safetensors-check", {"sub/bad.safetensors": VALID, "m.safetensors.index.json": b"["}
-    )
-    assert status == 1
-    assert "m.safetensors.index.json: " in told
+CHECK, MODELS = "safetensors-check", "safetensors-check-models"
+FIRST, SECOND = ({f"m/model-0000{number}-of-00002.safetensors": VALID} for number in (1, 2))
 
 
-def test_a_name_like_an_option_is_a_file(repository: Path) -> None:
-    files = {"-q.safetensors": VALID, "--sarif=x.safetensors": BROKEN, "x.safetensors": VALID}
-    status, told = run(repository, "safetensors-check", files)
-    assert status == 1
-    assert "--sarif=x.safetensors: 1 fault: ENT_NOT_OBJECT" in told
-
-
-def test_nothing_of_ours_is_no_work(repository: Path) -> None:
-    status, told = run(repository, "safetensors-check", {"other.bin": b"?"})
-    assert status == 0
-    assert "no files to check" in told
-
-
-def test_models_are_judged_as_one(repository: Path) -> None:
-    files = {"m/model-00001-of-00002.safetensors": VALID}
-    status, told = run(repository, "safetensors-check-models", files)
-    assert status == 1
-    assert "m/model: model is not whole: 1 fault: IDX_SHARD_MISSING" in told
-    assert run(repository, "safetensors-check", {})[0] == 0
-    status, told = run(repository, "safetensors-check-models", {"m/model-00002-of-00002.safetensors": VALID})
-    assert status == 0, told
+@pytest.mark.parametrize(
+    ("hook", "files", "status", "words"),
+    [
+        (CHECK, {"good.safetensors": VALID, "other.bin": b"?", "safetensors.txt": b"?"}, 0, ""),
+        (CHECK, {"sub/bad.safetensors": BROKEN}, 1, "sub/bad.safetensors: 1 fault: ENT_NOT_OBJECT"),
+        (CHECK, {"m.safetensors.index.json": b"["}, 1, "m.safetensors.index.json: "),
+        # Names like options.
+        (CHECK, {"-q.safetensors": VALID, "--sarif=x.safetensors": BROKEN, "x.safetensors": VALID}, 1,
+         "--sarif=x.safetensors: 1 fault: ENT_NOT_OBJECT"),
+        (CHECK, {"other.bin": b"?"}, 0, "no files to check"),
+        (MODELS, FIRST, 1, "m/model: model is not whole: 1 fault: IDX_SHARD_MISSING"),
+        (CHECK, FIRST, 0, ""),
+        (MODELS, FIRST | SECOND, 0, ""),
+    ],
+)  # fmt: skip
+def test_hooks_check_the_files_that_are_theirs(
+    tmp_path: Path, hook: str, files: dict[str, bytes], status: int, words: str
+) -> None:
+    folder = tmp_path / "repository"
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    hooks = [{**hook, "language": "system"} for hook in HOOKS]
+    config = {"repos": [{"repo": "local", "hooks": hooks}]}
+    (folder / ".pre-commit-config.yaml").write_text(yaml.safe_dump(config))
+    for command in ("init -q", "add -A"):
+        subprocess.run(["git", *command.split()], cwd=folder, check=True)
+    done = pre_commit(folder, "run", hook)
+    assert (done.returncode, words in done.stdout) == (status, True), done.stdout + done.stderr

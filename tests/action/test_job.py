@@ -15,6 +15,7 @@ from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reports.record.run import read_record
 
+from ..conformance.suite_runs import corpus_of
 from .job import LENIENT, STEPS, TOKEN, Job, commands_in, pull_request
 
 SARIF = "github/codeql-action/upload-sarif"
@@ -263,18 +264,17 @@ def test_what_a_reader_prints_is_no_command_to_the_runner(tmp_path: Path, few_ca
 
 
 @pytest.mark.parametrize(
-    ("event_name", "event", "env", "why"),
+    ("event", "env", "why"),
     [
-        ("pull_request", pull_request("stranger/mylib"), {}, "a pull request from a fork"),
-        ("pull_request", {"pull_request": {"number": 7, "head": {"repo": None}}}, {}, "from a fork"),
-        ("pull_request", pull_request(), {"GITHUB_ACTOR": "dependabot[bot]"}, "from Dependabot"),
+        (pull_request("stranger/mylib"), {}, "a pull request from a fork"),
+        (pull_request(), {"GITHUB_ACTOR": "dependabot[bot]"}, "from Dependabot"),
     ],
-    ids=["fork", "fork that is gone", "dependabot"],
+    ids=["fork", "dependabot"],
 )
 def test_without_the_right_to_write_uploads_are_left_out(
-    tmp_path: Path, event_name: str, event: dict[str, Any], env: dict[str, str], why: str
+    tmp_path: Path, event: dict[str, Any], env: dict[str, str], why: str
 ) -> None:
-    job = Job(tmp_path, event_name, event, env)
+    job = Job(tmp_path, "pull_request", event, env)
     job.run(until="check", implementation="reference", upload_sarif="true", comment="true")
     assert (job.outputs["check"]["sarif"], job.outputs["check"]["comment"]) == ("false", "false")
     notices = job.annotations("notice")
@@ -288,8 +288,9 @@ def test_without_the_right_to_write_uploads_are_left_out(
     assert not wanted["Comment on the pull request"]
 
 
-def test_an_interrupted_run_is_reported(tmp_path: Path, layout_cases: Path) -> None:
-    job = Job(tmp_path, interrupt="run", corpus=layout_cases)
+def test_an_interrupted_run_is_reported(tmp_path: Path) -> None:
+    some_hundreds = corpus_of(tmp_path / "corpus", "layout/")
+    job = Job(tmp_path, interrupt="run", corpus=some_hundreds)
     reader = job.repository / "adapter" / "mylib.py"
     text = reader.read_text()
     reader.write_text(text.replace("    length", "    __import__('time').sleep(0.05)\n    length"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,7 @@ def settings(common: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return made
 
 
-def nested(value: Any, *keys: str) -> dict[str, Any]:
-    """Return a value below some keys."""
-    for key in reversed(keys):
-        value = {key: value}
-    return value  # type: ignore[no-any-return]
-
-
-KEYS = ("pull_request", "head", "repo", "full_name")
+KEYS = ("full_name", "repo", "head", "pull_request")
 
 
 @given(depth=st.integers(1, 4), value=JSON)
@@ -51,7 +45,7 @@ def test_an_event_of_any_form_gives_no_right_to_write(
     common: Any, patch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, depth: int, value: Any
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "event.json"
-    path.write_text(json.dumps(nested(value, *KEYS[:depth])))
+    path.write_text(json.dumps(reduce(lambda inner, key: {key: inner}, KEYS[-depth:], value)))
     with patch.context() as env:
         env.setenv("GITHUB_EVENT_NAME", "pull_request")
         env.setenv("GITHUB_EVENT_PATH", str(path))

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def loader(name: str, **changes: Any) -> dict[str, Any]:
-    entry = {
+    return {
         "name": name,
         "title": f"what {name} calls",
         "owns": "own memory",
@@ -15,23 +15,21 @@ def loader(name: str, **changes: Any) -> dict[str, Any]:
         "status": "ok",
         "reason": None,
         "check": {"how": "all bytes", "wrong": 0, "first": None, "misaligned": 0},
+        **changes,
     }
-    return {**entry, **changes}
 
 
 def samples(name: str, seconds: Sequence[float], group: int = 0) -> list[dict[str, Any]]:
     """The first load is one second longer than the next."""
-    kinds = ["first", *["warm"] * len(seconds)]
-    return [
-        {"loader": name, "kind": kind, "group": group, "round": i, "seconds": value, "cpu_seconds": 0.0}
-        for i, (kind, value) in enumerate(zip(kinds, [seconds[0] + 1.0, *seconds], strict=True))
-    ]
+    loads = [("first", seconds[0] + 1.0), *(("warm", value) for value in seconds)]
+    same = {"loader": name, "group": group, "cpu_seconds": 0.0}
+    return [{**same, "kind": kind, "round": i, "seconds": value} for i, (kind, value) in enumerate(loads)]
 
 
 def file(
     loaders: list[dict[str, Any]], taken: list[dict[str, Any]], kind: str = "large", **changes: Any
 ) -> dict[str, Any]:
-    entry = {
+    return {
         "kind": kind,
         "title": "a title",
         "bytes": 8_000_000_000,
@@ -41,8 +39,8 @@ def file(
         "state": "warm",
         "loaders": loaders,
         "samples": taken,
+        **changes,
     }
-    return {**entry, **changes}
 
 
 def document(files: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
@@ -53,7 +51,7 @@ def document(files: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
         {"what": "pageable-to-device", "setting": "1 GiB", "gb_per_s": [9.0]},
         {"what": "pin", "setting": "128 MiB", "seconds": [0.05]},
     ]
-    entry = {
+    return {
         "device_bench": 1,
         "date": "2026-11-21T12:00:00+00:00",
         "suite": None,
@@ -64,5 +62,5 @@ def document(files: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
         "stopped": None,
         "limits": limits,
         "files": files,
+        **changes,
     }
-    return {**entry, **changes}

@@ -13,7 +13,6 @@ from proof.broken.correct.reader import READER
 from proof.held_out import PARTS
 from proof.planted import Planted
 from safetensors_corpus import Manifest, load_manifest
-from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.packed import corpus_root
 
 
@@ -27,10 +26,6 @@ def crash(_data: bytes) -> Any:
 
 def other_metadata(data: bytes) -> Any:
     return {**READER.content(data), "metadata": {"a": "b"}}
-
-
-def refuse(_data: bytes) -> Any:
-    raise Refused("all")
 
 
 @pytest.fixture(scope="module")

@@ -54,8 +54,8 @@ print(json.dumps(out))
 EVERY = "safe zero_copy lazy size layout flexible bits"
 
 
-def experiments(module: str, folder: Path, names: str = EVERY) -> list[dict[str, Any]]:
-    argv = [sys.executable, "-c", SMALL, module, str(folder), names]
+def experiments(module: str, folder: Path, names: str = EVERY, code: str = SMALL) -> list[dict[str, Any]]:
+    argv = [sys.executable, "-c", code, module, str(folder), names]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
     out: list[dict[str, Any]] = json.loads(done.stdout)
     return out
@@ -149,11 +149,10 @@ WAYS = (Refuses(), Dies(), Waits())
 @LINUX
 def test_who_dies_counts_like_who_refuses(tmp_path: Path) -> None:
     (tmp_path / "fake_way.py").write_text(FAKE)
-    driver = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
-    driver += SMALL.replace("EXPERIMENTS[name]", "mutants")
-    argv = [sys.executable, "-c", driver, "fake_way", str(tmp_path), "mutants"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
-    refuses, dies, waits = json.loads(done.stdout)
+    code = (
+        f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{SMALL.replace('EXPERIMENTS[name]', 'mutants')}"
+    )
+    refuses, dies, waits = experiments("fake_way", tmp_path, "mutants", code)
     assert refuses == dies == waits
     assert refuses["mutants"] == {"same": 0, "others": 18, "none": 6}
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -131,10 +132,8 @@ def test_dry_run_measures_real_loaders_and_lists_the_others(ran: tuple[Result, P
         assert entries["flipped"]["status"] == "wrong"
         assert entries["flipped"]["check"]["wrong"] == 1
         assert "differs" in entries["flipped"]["reason"]
-        assert (entries["refusing"]["status"], entries["refusing"]["reason"]) == (
-            "failed",
-            f"ValueError: cannot load stc-bench-{file['kind']}.safetensors",
-        )
+        why = f"ValueError: cannot load stc-bench-{file['kind']}.safetensors"
+        assert (entries["refusing"]["status"], entries["refusing"]["reason"]) == ("failed", why)
         if "dying" in entries:
             assert entries["dying"]["reason"] == DIED
 
@@ -207,13 +206,9 @@ def test_a_loader_that_gives_nothing_says_why(
 ) -> None:
     monkeypatch.setenv("STC_FAKE_B", "theirs")
     client = start(target, {"STC_FAKE_A": "ours", "STC_FAKE_B": "ours"})
-
-    def load() -> None:
+    with pytest.raises(LoaderError, match=re.escape(reason)) as caught:  # noqa: PT012 - some fail at once
         client.ready()
         client.ask(ASKED)
-
-    with pytest.raises(LoaderError, match=re.escape(reason)) as caught:
-        load()
     assert caught.value.status == status
 
 
@@ -235,13 +230,12 @@ def test_samples_take_turns_and_nothing_of_the_machine_remains(ran: tuple[Result
     document = documents.read(ran[1] / "device-bench.json")
     warm = [(s["round"], s["loader"]) for s in document["files"][0]["samples"] if s["kind"] == "warm"]
     rounds = [[name for number, name in warm if number == n] for n in (1, 2)]
-    assert sorted(rounds[0]) == sorted(rounds[1])
-    assert len(set(rounds[0])) == len(rounds[0])
+    assert sorted({*rounds[0]}) == sorted(rounds[0]) == sorted(rounds[1])
     assert rounds[0][0] != rounds[1][0]
     report = ran[1]
     for path in report.iterdir():
-        assert str(report.parent) not in path.read_text("utf-8"), path
-        assert os.uname().nodename not in path.read_text("utf-8"), path
+        for private in (str(report.parent), os.uname().nodename):
+            assert private not in path.read_text("utf-8"), path
     assert sorted(path.name for path in report.parent.iterdir()) == ["report"]
     assert {p.suffix for p in report.iterdir()} == {".json", ".md", ".svg"}
 
@@ -308,19 +302,13 @@ def test_a_file_that_cannot_be_made_costs_no_results(monkeypatch: pytest.MonkeyP
 def test_a_device_is_named_as_its_driver_names_it(
     monkeypatch: pytest.MonkeyPatch, visible: str | None, index: int, known_as: str
 ) -> None:
-    if visible is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    asked: list[list[str]] = []
-
-    def run(command: list[str], **_more: Any) -> Any:
-        asked.append(command)
-        raise FileNotFoundError
-
+    run = Mock(side_effect=FileNotFoundError)
     monkeypatch.setattr(subprocess, "run", run)
     assert describe(f"cuda:{index}")["gpu"] is None
-    assert f"--id={known_as}" in asked[0]
+    assert f"--id={known_as}" in run.call_args_list[0].args[0]
 
 
 @pytest.mark.usefixtures("here")

@@ -39,7 +39,7 @@ from safetensors_corpus.publish import build as building
 from safetensors_fuzz.finding import ENTRY, Finding, write
 from safetensors_reference import explain
 
-from ..fuzz.samples import corpus, hole, of_builder, two_tensors
+from ..fuzz.samples import built, corpus, hole, of_builder, two_tensors
 
 LAYOUT = "layout/"
 
@@ -61,19 +61,16 @@ def some(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def checkout_of(data: Path, folder: Path) -> Checkout:
-    """Lay out the documents of a checkout, with an empty ``found.toml``."""
+@pytest.fixture
+def checkout(some: Path, tmp_path: Path) -> Checkout:
+    """The documents of a checkout, with an empty ``found.toml``."""
+    folder = tmp_path / "checkout"
     for name in ("corpus/corpus.json", MATRIX, MUTANTS):
         (folder / name).parent.mkdir(parents=True)
-        (folder / name).symlink_to(data / name)
+        (folder / name).symlink_to(some / name)
     (folder / "corpus/safetensors_cases").mkdir()
     (folder / "corpus/safetensors_cases/found.toml").write_text("# A header.\n")
     return Checkout.at(folder)
-
-
-@pytest.fixture
-def checkout(some: Path, tmp_path: Path) -> Checkout:
-    return checkout_of(some, tmp_path / "checkout")
 
 
 @pytest.fixture
@@ -98,12 +95,8 @@ def overlap_and_hole() -> Finding:
 
 def content() -> Finding:
     """A valid file with names and metadata that TOML has to quote."""
-    builder = FileBuilder()
-    builder.metadata({"k e\ny": 'v"', "é": "\u202e"})
-    builder.tensor('"x".y', "BF16", [2, 0, 3])
-    builder.tensor("a", "U8", [200], bytes(200))
-    builder.tensor("\x00名", "F64", [1, 1, 1])
-    return of_builder(builder, ("API-19",))
+    tensors = [('"x".y', "BF16", [2, 0, 3]), ("a", "U8", [200], bytes(200)), ("\x00名", "F64", [1, 1, 1])]
+    return of_builder(built(*tensors, metadata={"k e\ny": 'v"', "é": "\u202e"}), ("API-19",))
 
 
 def found(checkout: Checkout) -> list[dict[str, Any]]:
@@ -214,7 +207,7 @@ def test_what_is_new_is_said(news: News, anything: bool, words: str) -> None:
 @pytest.mark.parametrize(
     ("case_id", "words"),
     [
-        ("layout/hole-between-two", "is already used"),
+        *((used, "is already used") for used in ("layout/hole-between-two", "layout/file-size-4096")),
         ("layout/bad-hole", r"states the required behaviour \(bad\)"),
         ("layout/Hole", "area/slug"),
         ("slice/x", "area/slug"),
@@ -224,18 +217,13 @@ def test_what_is_new_is_said(news: News, anything: bool, words: str) -> None:
 def test_ids_that_a_case_cannot_have_are_refused(
     checkout: Checkout, quick: None, case_id: str, words: str
 ) -> None:
+    raw = read_document(checkout.corpus).raw
+    next(case for case in raw["cases"] if case["id"] == "layout/file-size-4096")["status"] = "withdrawn"
+    (checkout.corpus / "corpus.json").unlink()
+    (checkout.corpus / "corpus.json").write_text(json.dumps(raw))
     with pytest.raises(PromotionError, match=words):
         promote(overlap_and_hole(), checkout, case_id=case_id)
     assert found(checkout) == []
-
-
-def test_an_id_of_a_withdrawn_case_stays_taken(checkout: Checkout, quick: None) -> None:
-    raw = read_document(checkout.corpus).raw
-    raw["cases"][0]["status"] = "withdrawn"
-    (checkout.corpus / "corpus.json").unlink()
-    (checkout.corpus / "corpus.json").write_text(json.dumps(raw))
-    with pytest.raises(PromotionError, match="is already used"):
-        promote(overlap_and_hole(), checkout, case_id=raw["cases"][0]["id"])
 
 
 def refusal(code: str) -> dict[str, Any]:
@@ -243,23 +231,11 @@ def refusal(code: str) -> dict[str, Any]:
     return {"outcome": "reject", "codes": [code]}
 
 
-def _leading_space() -> FileBuilder:
-    builder = two_tensors()
-    builder.before = b" "
-    return builder
-
-
-def _bools() -> FileBuilder:
-    builder = FileBuilder()
-    builder.tensor("a", "BOOL", [3], b"\0\1\2")
-    return builder
-
-
 @pytest.mark.parametrize(
     ("finding", "words"),
     [
-        (of_builder(_leading_space(), ("HDR-02",), "HDR_BAD_START"), "choice leading-whitespace"),
-        (of_builder(_bools(), ("DAT-05",)), "choice bool-bytes"),
+        (of_builder(two_tensors(before=b" "), ("HDR-02",), "HDR_BAD_START"), "choice leading-whitespace"),
+        (of_builder(built(("a", "BOOL", [3], b"\0\1\2")), ("DAT-05",)), "choice bool-bytes"),
         (replace(overlap_and_hole(), expectation={"outcome": "open"}), "neither accept nor reject"),
         (replace(overlap_and_hole(), step="slice"), "found at step slice; only findings of open and read"),
         (replace(overlap_and_hole(), step="write", files={}), "found at step write"),
@@ -287,7 +263,7 @@ def test_digests_that_the_file_does_not_have_are_refused(checkout: Checkout) -> 
 
 
 def test_a_choice_that_is_named_makes_a_case_of_the_choice(checkout: Checkout, quick: None) -> None:
-    builder = _leading_space()
+    builder = two_tensors(before=b" ")
     options = {
         "accept": {"outcome": "accept", "content": builder.content()},
         "reject": refusal("HDR_BAD_START"),

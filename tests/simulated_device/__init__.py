@@ -81,26 +81,15 @@ def build(folder: Path) -> Path:
                 raise NoCompilerError("no C++ compiler (c++ or $CXX)")
             torch_folder = Path(torch.__file__).parent
             include = torch_folder / "include"
-            options = [
-                "-O1",
-                "-std=c++20",
-                "-shared",
-                "-fPIC",
-                f"-I{include}",
-                f"-I{include}/torch/csrc/api/include",
-            ]
+            options = ["-O1", "-std=c++20", "-shared", "-fPIC"]
+            folders = [f"-I{include}", f"-I{include}/torch/csrc/api/include"]
             link = [f"-L{torch_folder}/lib", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{torch_folder}/lib"]
             unfinished = library.with_suffix(".unfinished")
-            done = subprocess.run(
-                [compiler, *options, str(SOURCE), "-o", str(unfinished), *link],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            command = [compiler, *options, *folders, str(SOURCE), "-o", str(unfinished), *link]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
-                raise NoCompilerError(
-                    f"{compiler} does not compile the simulated device: {done.stderr[:2000]}"
-                )
+                text = f"{compiler} does not compile the simulated device: {done.stderr[:2000]}"
+                raise NoCompilerError(text)
             unfinished.rename(library)
     return library
 

@@ -6,8 +6,9 @@ import json
 import os
 import signal
 import time
-from collections.abc import Collection
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -29,7 +30,8 @@ from proof.broken.matrix import (
 )
 from proof.broken.variant import all_variants, reading
 from safetensors_corpus import Case, Manifest, load_manifest
-from safetensors_corpus.document import read_document
+
+from ...conformance.suite_runs import corpus_of
 
 DAY = 30
 """By day every thirtieth variant meets every thirtieth case, beginning each time with another one."""
@@ -116,19 +118,6 @@ def test_the_committed_file_has_its_form_and_no_heavy_cases(manifest: Manifest, 
     assert {c.kind for c in manifest.cases if c.id in stored.cases} <= kinds()
 
 
-def part(root: Path, folder: Path, ids: Collection[str]) -> None:
-    """Copy some cases of a corpus."""
-    raw = read_document(root).raw
-    raw["cases"] = [row for row in raw["cases"] if row["id"] in ids]
-    (folder / "corpus.json").write_text(json.dumps(raw), encoding="utf-8")
-    for row in raw["cases"]:
-        if "recipe" in row["input"]:
-            continue
-        target = folder / row["input"]["file"]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes((root / row["input"]["file"]).read_bytes())
-
-
 # Computing
 
 
@@ -140,27 +129,21 @@ def test_a_broken_reader_fails_what_it_does_not_see(few: list[Case], tmp_path: P
 def test_a_reader_that_never_answers_is_stopped_and_the_time_limit_ends_with_the_case(
     few: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Hangs:
-        def read(self, path: Path) -> object:
-            while True:
-                pass
-
+    hangs = SimpleNamespace(read=lambda _path: any(False for _ in count()))
     before = signal.getsignal(signal.SIGALRM)
     with monkeypatch.context() as patch:
         patch.setattr(matrix_module, "SECONDS", 0.05)
         begin = time.monotonic()
-        assert "hang" in (why(Hangs(), few[1], tmp_path) or "")
+        assert "hang" in (why(hangs, few[1], tmp_path) or "")
     assert time.monotonic() - begin < 5
     assert why(READER, few[0], tmp_path) is None
     assert signal.getsignal(signal.SIGALRM) == before
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
 
-def test_processes_give_what_one_process_gives(manifest: Manifest, tmp_path: Path) -> None:
+def test_processes_give_what_one_process_gives(tmp_path: Path) -> None:
     # The processes open the corpus themselves, which therefore has to lie in a folder.
-    layouts = [case.id for case in cases_for(manifest, "read") if case.area == "layout"]
-    part(manifest.root, tmp_path, layouts[::6])
-    small = load_manifest(tmp_path)
+    small = load_manifest(corpus_of(tmp_path, "layout/hole"))
     variants = [v for v in all_variants() if v.name in ("reader/no-hole-check", "reader/length-32-bits")]
     alone = compute(small, variants=variants)
     assert any(row.fails for row in alone.rows)
@@ -192,10 +175,9 @@ def run(*args: str) -> tuple[int, str]:
 
 
 @pytest.fixture
-def folder(written: Path, tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A few cases, without a matrix."""
-    part(written, tmp_path, FEW)
-    return tmp_path
+    return corpus_of(tmp_path, *FEW)
 
 
 def store(folder: Path, *fails: str) -> None:
@@ -224,12 +206,9 @@ def test_the_command_selects_and_finds_gaps(
     assert all(word in out for word in words), out
 
 
-def test_a_missing_file_says_how_to_make_it(folder: Path) -> None:
-    status, out = run("-o", str(folder))
-    assert (status, "python -m proof.broken --write" in out) == (1, True)
-
-
 def test_check_names_what_differs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, out = run("-o", str(folder))
+    assert (status, "python -m proof.broken --write" in out) == (1, True), "there is no file"
     true = Matrix(blind(ONE), {ONE: "read"})
     monkeypatch.setattr("proof.broken.__main__.compute", lambda *_, **__: true)
     store(folder)

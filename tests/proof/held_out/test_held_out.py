@@ -75,19 +75,10 @@ def test_it_is_wrong_on_its_witness_alone(part: str) -> None:
             assert (found, probe.triggered) == (right_answer(data), False), planted.name
 
 
-@pytest.mark.by_day(12)
+@pytest.mark.by_day(24)
 @pytest.mark.parametrize("planted", HELD_OUT, ids=lambda planted: planted.name)
-def test_it_is_right_without_its_trigger(planted: Planted) -> None:
-    check_without_trigger(planted, 24)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("planted", HELD_OUT, ids=lambda planted: planted.name)
-def test_it_is_right_on_the_whole_corpus_without_its_trigger(planted: Planted) -> None:
-    check_without_trigger(planted, 1)
-
-
-def check_without_trigger(planted: Planted, every: int) -> None:
+@pytest.mark.parametrize("every", [24, pytest.param(1, marks=pytest.mark.nightly)])
+def test_it_is_right_without_its_trigger(planted: Planted, every: int) -> None:
     wrong, untouched, reached = [], 0, 0
     for name, data, right in files(every):
         found, probe = answer(planted, data)

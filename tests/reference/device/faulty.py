@@ -19,13 +19,12 @@ from safetensors_reference.arrays.torch import make_views
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device import load_file
 from safetensors_reference.device.engine import CpuEngine
-from safetensors_reference.device.transfer import Ring
 
 from ..support import raw_bytes
-from .support import LateLane, data_of, file_of, install, tracked
+from .support import LateLane, data_of, file_of, install, tracked, write
 
 FILE = file_of([(f"t{i:02}", "U8", [1000 + i]) for i in range(40)], 3)
-STEPS = "allocate ready staging lane copy copied mark close preadv views unchanged".split()  # noqa: SIM905
+STEPS = "allocate ready start staging lane copy copied mark close preadv views unchanged".split()  # noqa: SIM905
 THREADS = 3
 
 
@@ -33,17 +32,13 @@ class BrokenError(RuntimeError):
     """What breaks in these tests."""
 
 
-class PassedError(Exception):
-    """Raised by a step that goes on after all."""
-
-
 class Trigger:
-    """Raises when the armed step is reached for the ``turn``-th time."""
+    """Acts when the armed step is reached for the ``turn``-th time, and raises the error that it gets."""
 
-    def __init__(self, step: str, turn: int, error: Callable[[], BaseException]) -> None:
+    def __init__(self, step: str, turn: int, act: Callable[[], object]) -> None:
         self.step = step
         self.turn = turn
-        self.error = error
+        self.act = act
         self._lock = threading.Lock()
 
     def __call__(self, step: str) -> None:
@@ -53,8 +48,8 @@ class Trigger:
             self.turn -= 1
             if self.turn:
                 return
-        error = self.error()
-        if not isinstance(error, PassedError):
+        error = self.act()
+        if isinstance(error, BaseException):
             raise error
         if threading.current_thread() is not threading.main_thread():
             time.sleep(0.05)  # the calling thread is interrupted while workers are at work
@@ -107,47 +102,53 @@ class FaultyEngine(CpuEngine):
         return FaultyLane(self.trigger, self.pages)
 
 
-def arm(
-    patch: pytest.MonkeyPatch, step: str, turn: int, error: Callable[[], BaseException]
-) -> tuple[FaultyEngine, Ring]:
-    """Have the next load fail at a step."""
-    trigger = Trigger(step, turn, error)
-    engine = FaultyEngine(trigger)
-    ring = install(patch, engine, slots=2)
+class Faults:
+    """A file, and a next load of it that can be armed to fail."""
 
-    def triggering(step: str, real: Callable[..., Any], late: bool = False) -> Callable[..., Any]:
-        def call(*args: Any) -> Any:
-            if not late:
-                trigger(step)
-            result = real(*args)
-            if late:
-                trigger(step)
-            return result
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.path = write(folder, FILE)
+        self._patch = patch
+        self._before = set(threading.enumerate())
 
-        return call
+    def arm(self, step: str, turn: int, act: Callable[[], object]) -> None:
+        """Have something happen at a step of the next load."""
+        trigger = Trigger(step, turn, act)
+        self.engine = FaultyEngine(trigger)
+        self.ring = install(self._patch, self.engine, slots=2)
 
-    patch.setattr(os, "preadv", triggering("preadv", os.preadv))
-    patch.setattr(load_module, "make_views", triggering("views", make_views, late=True))
-    patch.setattr(load_module, "check_unchanged", triggering("unchanged", buffers.check_unchanged))
-    return engine, ring
+        def triggering(step: str, real: Callable[..., Any], late: bool = False) -> Callable[..., Any]:
+            def call(*args: Any) -> Any:
+                if not late:
+                    trigger(step)
+                result = real(*args)
+                if late:
+                    trigger(step)
+                return result
 
+            return call
 
-def load(path: Path) -> Any:
-    return load_file(path, device="cpu", chunk=900, threads=THREADS)
+        self._patch.setattr(os, "preadv", triggering("preadv", os.preadv))
+        self._patch.setattr(threading.Thread, "start", triggering("start", threading.Thread.start))
+        self._patch.setattr(load_module, "make_views", triggering("views", make_views, late=True))
+        self._patch.setattr(load_module, "check_unchanged", triggering("unchanged", buffers.check_unchanged))
 
+    def load(self) -> Any:
+        return load_file(self.path, device="cpu", chunk=900, threads=THREADS)
 
-def running() -> set[threading.Thread]:
-    """Return the threads that run; one whose start was interrupted is listed by Python for ever."""
-    return {thread for thread in threading.enumerate() if thread.ident is not None}
+    def wait_for_threads(self) -> None:
+        limit = time.monotonic() + 10
+        while self._running() and time.monotonic() < limit:
+            time.sleep(0.001)  # a thread whose work is over may not be gone yet
 
+    def _running(self) -> set[threading.Thread]:
+        """Return new threads that run; one whose start was interrupted is listed by Python for ever."""
+        return {one for one in threading.enumerate() if one.ident is not None} - self._before
 
-def assert_clean(engine: FaultyEngine, ring: Ring, path: Path, before: set[threading.Thread]) -> None:
-    """Nothing is left of the load that failed, and the next one works with the same ring."""
-    limit = time.monotonic() + 10
-    while running() - before and time.monotonic() < limit:
-        time.sleep(0.001)  # a thread whose work is over may not be gone yet
-    assert not running() - before  # those of other tests may have ended meanwhile
-    assert ring.free == ring.made
-    assert not any(memory() for memory in engine.memories), "freed at once, not when cycles are collected"
-    assert b"".join(map(raw_bytes, load(path).values())) == data_of(path.read_bytes())
-    assert ring.free == ring.made
+    def assert_clean(self) -> None:
+        """Nothing is left of the load that failed, and the next one works with the same ring."""
+        self.wait_for_threads()
+        assert not self._running()
+        assert self.ring.free == self.ring.made
+        assert not any(memory() for memory in self.engine.memories), "freed at once, not by the collector"
+        assert b"".join(map(raw_bytes, self.load().values())) == data_of(self.path.read_bytes())
+        assert self.ring.free == self.ring.made

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from safetensors_reference.arrays.buffers import Pages
-from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device.engine import CpuEngine, CpuLane, Engine
 from safetensors_reference.device.transfer import Ring
@@ -43,13 +42,12 @@ def said(tensor: Any) -> tuple[object, ...]:
 
 
 def address(tensor: Any) -> int:
-    return int((tensor.raw if isinstance(tensor, PackedTensor) else tensor).data_ptr())
+    return int(getattr(tensor, "raw", tensor).data_ptr())
 
 
 def storage(tensor: Any) -> int:
     """Address of the storage, the same for all views of one."""
-    whole = tensor.raw if isinstance(tensor, PackedTensor) else tensor
-    return int(whole.untyped_storage().data_ptr())
+    return int(getattr(tensor, "raw", tensor).untyped_storage().data_ptr())
 
 
 def file_of(tensors: Sequence[tuple[str, str, Sequence[int]]], padding: int = 0) -> bytes:

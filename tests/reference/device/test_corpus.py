@@ -8,7 +8,6 @@ import pytest
 
 from safetensors_corpus import load_manifest
 from safetensors_corpus.manifest import Case
-from safetensors_reference import InvalidFileError
 from safetensors_reference.device import load_file
 from safetensors_reference.device.engine import CpuLane
 from safetensors_reference.rules.errors import SafetensorsError
@@ -48,9 +47,6 @@ def test_the_corpus_loads_as_by_the_plain_reader_and_a_bad_file_allocates_nothin
         assert (got, engine.slots) == (expected, 0), case.id
         if isinstance(expected, tuple):
             assert engine.sizes == [], case.id
-        if case.expect is not None and case.expect.outcome == "reject":
-            assert expected[0] is InvalidFileError or issubclass(expected[0], OSError), case.id
-            assert expected[1] in case.expect.codes, case.id
 
 
 @pytest.mark.parametrize("delay", [pytest.param(0, marks=pytest.mark.nightly), 100])

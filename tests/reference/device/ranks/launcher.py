@@ -60,20 +60,14 @@ class Launcher:
         """Return every rank's answer, None for those that are to be dead."""
         request = {"scene": scene, "world": world, "folder": str(folder), "args": args}
         request |= {"store": store, "dead": list(dead), "hurry": hurry}
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        if not select.select([self._process.stdout], [], [], 60)[0]:
+        pipes: Any = self._process
+        print(json.dumps(request), file=pipes.stdin, flush=True)
+        if not select.select([pipes.stdout], [], [], 60)[0]:
             pytest.fail("the ranks do not come to an end")
-        statuses = json.loads(self._process.stdout.readline())
         answers = []
-        for rank in range(world):
+        for rank, status in enumerate(json.loads(pipes.stdout.readline())):
             answers.append(None if rank in dead else pickle.loads((folder / f"out{rank}").read_bytes()))
-            if rank not in dead:
-                assert statuses[rank] == 0, answers[rank]
-            else:
-                assert statuses[rank] == -signal.SIGKILL
+            assert status == (-signal.SIGKILL if rank in dead else 0), answers[rank]
         return answers
 
     def close(self) -> None:
@@ -91,12 +85,10 @@ def main() -> None:
 
 def _serve(request: dict[str, Any], scenes: ModuleType) -> list[int]:
     folder = Path(request["folder"])
+    method = f"file://{folder / 'store'}"
     if request["store"] == "tcp":
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
+        with socket.create_server(("127.0.0.1", 0)) as probe:
             method = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
-    else:
-        method = f"file://{folder / 'store'}"
     children: list[int] = []
     for rank in range(request["world"]):
         child = os.fork()

@@ -183,15 +183,11 @@ def scattering(_folder: Path, path: str, most: int) -> Answer:
     return {"beside": max(peaks) - size}
 
 
-def other_backend(_folder: Path, path: str) -> Answer:
-    group = dist.new_group([0, 1], backend="cuda:gloo")
-    return caught(lambda: opened(path, group=group))
-
-
-def gloo_on_accelerators(_folder: Path, path: str) -> Answer:
-    group = dist.new_group([0, 1], backend="cpu:gloo,cuda:gloo")
-    engine = AcceleratorEngine(torch.device("cuda", dist.get_rank()))
-    setattr(distributed, "open_engine", lambda _device: engine)  # noqa: B010
+def other_group(_folder: Path, path: str, backend: str, on_accelerators: bool) -> Answer:
+    group = dist.new_group([0, 1], backend=backend)
+    if on_accelerators:
+        engine = AcceleratorEngine(torch.device("cuda", dist.get_rank()))
+        setattr(distributed, "open_engine", lambda _device: engine)  # noqa: B010
     return caught(lambda: opened(path, group=group))
 
 
@@ -302,26 +298,16 @@ def insisting(_folder: Path, path: str) -> Answer:
         return caught(lambda: model.load(dict.fromkeys(model)))
 
 
-def dying(_folder: Path, path: str, victim: int, where: str, timeout: float) -> Answer:
-    """A rank is killed while it reads, or in the middle of collectives."""
+def failing(_folder: Path, path: str, victim: int, where: str, hangs: bool) -> Answer:
+    """A rank is killed or hangs longer than the others wait, as it reads or in the middle of collectives."""
     limits(200, 1 << 20)
-    me = dist.get_rank() == victim
-    with opened(path, timeout) as model:
+    act = partial(time.sleep, 3.5) if hangs else partial(os.kill, os.getpid(), signal.SIGKILL)
+    with opened(path, 1.5) as model:
         wanted = dict.fromkeys(model)
         place, name = (os, "preadv") if where == "reading" else (dist, "broadcast")
-        with broken(place, name, 3 if me else -1, lambda: os.kill(os.getpid(), signal.SIGKILL)):
+        with broken(place, name, 2 + (not hangs) if dist.get_rank() == victim else -1, act):
             first = caught(lambda: model.load(wanted))
             return {"first": first, "again": caught(lambda: model.load(wanted))}
-
-
-def hanging(_folder: Path, path: str, where: str) -> Answer:
-    """Rank 1 hangs for a while, longer than the others wait."""
-    limits(200, 1 << 20)
-    me = dist.get_rank() == 1
-    with opened(path, 1.5) as model:
-        place, name = (os, "preadv") if where == "reading" else (dist, "broadcast")
-        with broken(place, name, 2 if me else -1, partial(time.sleep, 3.5)):
-            return caught(lambda: model.load(dict.fromkeys(model)))
 
 
 def first_to_go(folder: Path, path: str) -> Answer:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -25,9 +25,7 @@ def interrupt() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def test_the_first_one_waits_for_the_next_attempt_and_comes_once_and_a_second_one_is_raised_anywhere() -> (
-    None
-):
+def test_the_first_one_waits_for_the_next_attempt_and_a_second_one_is_raised_anywhere() -> None:
     done: list[int] = []
 
     def work() -> None:
@@ -48,21 +46,16 @@ def test_the_first_one_waits_for_the_next_attempt_and_comes_once_and_a_second_on
     assert done == [2]
 
 
-def through(passed: list[int], error: BaseException | None) -> None:
-    with InterruptGate():
+@pytest.mark.parametrize(("names", "error"), [({"x": 1}, KeyboardInterrupt), ({}, KeyError)])
+def test_one_that_is_still_held_comes_at_the_end_unless_there_is_an_error(
+    names: dict[str, int], error: type[BaseException]
+) -> None:
+    passed = []
+    with pytest.raises(error), InterruptGate():  # noqa: PT012 - the interrupt waits
         interrupt()
         passed.append(1)
-        if error is not None:
-            raise error
-
-
-def test_one_that_is_still_held_comes_at_the_end_unless_there_is_an_error() -> None:
-    passed: list[int] = []
-    with pytest.raises(KeyboardInterrupt):
-        through(passed, None)
-    with pytest.raises(KeyError):
-        through(passed, KeyError())
-    assert passed == [1, 1]
+        passed.append(names["x"])
+    assert passed == [1, *names.values()]
 
 
 def test_the_handler_of_the_program_is_called() -> None:
@@ -79,14 +72,9 @@ def test_the_handler_of_the_program_is_called() -> None:
 
 
 def test_another_thread_changes_no_handler() -> None:
-    seen: list[object] = []
-
-    def work() -> None:
+    def work() -> tuple[object, object]:
         with InterruptGate() as gate:
-            seen.append(signal.getsignal(signal.SIGINT))
-            seen.append(gate.attempt(int))
+            return signal.getsignal(signal.SIGINT), gate.attempt(int)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert seen == [signal.default_int_handler, None]
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(work).result() == (signal.default_int_handler, None)

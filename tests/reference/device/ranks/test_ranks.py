@@ -226,52 +226,41 @@ def test_an_error_that_is_kept_keeps_no_memory(launcher: Launcher, tmp_path: Pat
         assert answer["raw"][1:] == want
 
 
+NIGHT = pytest.mark.nightly
+
+
 @pytest.mark.parametrize(
-    ("where", "victim", "store"),
+    ("where", "victim", "store", "hangs"),
     [
-        ("reading", 1, "file"),
-        ("collective", 0, "tcp"),
-        *(
-            pytest.param(*case, marks=pytest.mark.nightly)
-            for case in [
-                ("reading", 0, "file"),
-                ("reading", 0, "tcp"),
-                ("collective", 0, "file"),
-                ("collective", 1, "file"),
-            ]
-        ),
+        ("reading", 1, "file", False),
+        ("collective", 0, "tcp", False),
+        ("collective", 1, "file", True),
+        pytest.param("reading", 0, "file", False, marks=NIGHT),
+        pytest.param("reading", 0, "tcp", False, marks=NIGHT),
+        pytest.param("reading", 1, "file", True, marks=NIGHT),
+        *(pytest.param("collective", victim, "file", False, marks=NIGHT) for victim in (0, 1)),
     ],
 )
-def test_a_rank_that_is_killed(
-    launcher: Launcher, tmp_path: Path, where: str, victim: int, store: str
+def test_a_rank_that_is_killed_or_hangs(
+    launcher: Launcher, tmp_path: Path, where: str, victim: int, store: str, hangs: bool
 ) -> None:
     path = str(write(tmp_path, file_of(MANY)))
-    answers = launcher.run("dying", 3, tmp_path, path, victim, where, 1.5, store=store, dead=[victim])
+    dead = [] if hangs else [victim]
+    answers = launcher.run("failing", 3, tmp_path, path, victim, where, hangs, store=store, dead=dead)
     for rank, answer in enumerate(answers):
-        if rank == victim:
+        if rank in dead:
             continue
         first = answer["first"]
         assert first["type"] == "RankError", first
-        assert first["seconds"] < 10
+        assert first["seconds"] < (8 if hangs else 10)
         if store == "tcp":
             assert "store of the process group does not respond" in first["text"]
             assert "rank 0" in first["text"]
-        else:
+        elif rank != victim:
             assert first["ranks"] == (victim,), first
             assert f"rank {victim} " in first["text"]
         assert answer["again"]["seconds"] < 0.5
         assert "start all ranks again" in answer["again"]["text"]
-
-
-@pytest.mark.parametrize("where", [pytest.param("reading", marks=pytest.mark.nightly), "collective"])
-def test_a_rank_that_hangs(launcher: Launcher, tmp_path: Path, where: str) -> None:
-    answers = launcher.run("hanging", 3, tmp_path, str(write(tmp_path, file_of(MANY))), where)
-    for rank, answer in enumerate(answers):
-        assert answer["type"] == "RankError", answer
-        assert answer["seconds"] < 8
-        if rank != 1:
-            assert answer["ranks"] == (1,)
-            assert "rank 1" in answer["text"]
 
 
 def test_the_first_to_fail_stays_until_the_others_know(launcher: Launcher, tmp_path: Path) -> None:
@@ -284,15 +273,18 @@ def test_the_first_to_fail_stays_until_the_others_know(launcher: Launcher, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("scene", "words"),
+    ("backend", "on_accelerators", "words"),
     [
-        ("other_backend", 'no backend for cpu; it has only "cuda:gloo"'),
+        ("cuda:gloo", False, 'no backend for cpu; it has only "cuda:gloo"'),
         # Before anything is read: there is no such file.
-        ("gloo_on_accelerators", "gloo cannot scatter tensors on cuda"),
+        ("cpu:gloo,cuda:gloo", True, "gloo cannot scatter tensors on cuda"),
     ],
 )
-def test_a_group_that_cannot_be_used(launcher: Launcher, tmp_path: Path, scene: str, words: str) -> None:
-    for answer in launcher.run(scene, 2, tmp_path, str(tmp_path / "missing")):
+def test_a_group_that_cannot_be_used(
+    launcher: Launcher, tmp_path: Path, backend: str, on_accelerators: bool, words: str
+) -> None:
+    missing = str(tmp_path / "missing")
+    for answer in launcher.run("other_group", 2, tmp_path, missing, backend, on_accelerators):
         assert (answer["type"], words in answer["text"]) == ("AccessError", True)
 
 
