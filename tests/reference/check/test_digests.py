@@ -169,6 +169,9 @@ def test_bill_of_materials(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     one = [{"alg": "SHA-256", "content": SHA[VALID]}]
     assert kinds["a.safetensors"] == ("machine-learning-model", one)
     assert kinds["m"] == ("machine-learning-model", None)
+    (folder / "m-00001-of-00001.safetensors").rename(folder / "m-00001-of-00002.safetensors")
+    assert run(folder, "--cyclonedx", folder / "two.json").exit_code == 1
+    assert '"value": "invalid"' in (folder / "two.json").read_text()
     validation = pytest.importorskip("cyclonedx.validation.json")
     schema = pytest.importorskip("cyclonedx.schema")
     (model,) = [c for c in told["components"] if c["name"] == f"{folder}/m"]

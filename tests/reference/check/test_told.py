@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -67,10 +66,3 @@ def test_a_fault_is_told_in_every_form(index: str, fault: str, tmp_path: Path) -
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         assert (done.exit_code, "invalid" in {row["verdict"] for row in rows}) == (1, True)
         assert "model" in {row.get("kind") for row in rows}
-
-
-def test_a_bill_of_materials_names_a_broken_model(tmp_path: Path) -> None:
-    pytest.importorskip("cyclonedx")
-    broken_model(tmp_path / "model", INDEXES[1], "shard-missing")
-    assert run(tmp_path / "model", "--cyclonedx", tmp_path / "x.cdx.json").exit_code == 1
-    assert re.search(r'"value": "invalid"', (tmp_path / "x.cdx.json").read_text())
