@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
+from safetensors_reference.audit import work
 from safetensors_reference.audit.work import AuditOptions
 from safetensors_reference.files import reading
 
@@ -93,10 +96,6 @@ def test_what_happens_to_the_second_request_is_no_fault(behaviour: Behaviour) ->
 
 
 def test_data_are_read_in_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    import hashlib
-
-    from safetensors_reference.audit import work
-
     monkeypatch.setattr(work, "BLOCK", 50_000)
     with FileServer(LARGE_HEADER) as server:
         (row,) = rows_of([server.url], options=AuditOptions(data=True))

@@ -167,22 +167,6 @@ def test_rows_are_read_as_they_are_written(corpus: list[Any]) -> None:
     assert {"valid", "invalid", "per-profile"} <= set(kinds)
 
 
-def test_a_store_gives_the_rows_of_the_file_system(corpus: list[Any]) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    store = fsspec.filesystem("memory")
-    chosen = [row for row in corpus if row.kind == "file"][::7]
-    for row in chosen:
-        path = Path(row.address)
-        store.pipe_file(f"/corpus/{path.relative_to(CORPUS)}", path.read_bytes())
-    rows = rows_of(["memory://corpus"], batch=200)
-    store.rm("/corpus", recursive=True)
-
-    def compared(found: list[Any]) -> list[bytes]:
-        return sorted(encode_row(alike(row)) for row in found)
-
-    assert compared(rows) == compared(chosen)
-
-
 TEXT = st.text(st.characters(codec=None) | st.sampled_from("\\\\u\udcff\ud800"), max_size=8)
 NUMBER = st.integers(0, 9)
 

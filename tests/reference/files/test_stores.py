@@ -1,14 +1,9 @@
-"""Real servers: nginx with and without ranges, S3 by moto, and a server whose requests fail now and then."""
+"""Servers: pages of links, S3 by moto, and a server whose requests fail now and then."""
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -27,52 +22,35 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tree(tmp_path_factory.mktemp("stores"), FILES)
 
 
-@pytest.fixture
-def nginx(tree: Path, tmp_path: Path) -> Iterator[str]:
-    """Serve the tree by nginx; without ranges below /whole/, from elsewhere below /moved/."""
-    program = shutil.which(
-        "nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"
-    )
-    if program is None:
-        pytest.skip("nginx is not installed")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    temporary = "".join(
-        f"{name}_temp_path {tmp_path}/t;" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    config = tmp_path / "nginx.conf"
-    config.write_text(
-        f"daemon off; master_process off; pid {tmp_path}/pid; error_log {tmp_path}/error.log; events {{}}"
-        f"http {{ access_log off; {temporary} server {{ listen 127.0.0.1:{port}; location / {{ root {tree}; "
-        f"autoindex on; }} location /whole/ {{ alias {tree}/; max_ranges 0; }} "
-        f"location /moved/ {{ rewrite ^/moved/(.*) /$1 redirect; }} }} }}"
-    )
-    process = subprocess.Popen([program, "-c", str(config), "-e", f"{tmp_path}/error.log"])
-    for _ in range(100):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
-    process.terminate()
-    process.wait()
-
-
 def compared(rows: list[Any]) -> list[Any]:
     return sorted(map(alike, rows), key=repr)
 
 
-def test_nginx_gives_the_rows_of_the_file_system(nginx: str, tree: Path, tmp_path: Path) -> None:
+def test_pages_and_redirects_give_the_rows_of_the_file_system(tree: Path, tmp_path: Path) -> None:
     pytest.importorskip("aiohttp")
-    rows = rows_of([f"{nginx}/"])
-    assert compared(rows) == compared(rows_of([tree]))
+
+    class Site(Tree):
+        files: ClassVar[dict[str, bytes]] = {f"d/{name}": data for name, data in FILES.items()}
+
+        def answer(self) -> None:
+            if self.path.startswith("/moved/"):
+                self.send(302, b"", {"Location": self.path.replace("moved", "d")})
+            else:
+                super().answer()
+
+    moved = tmp_path / "list"
+    with serve(Site) as url:
+        rows = rows_of([f"{url}/d/"])
+        moved.write_text("".join(f"{url}/moved/{name}\n" for name in FILES))
+        assert compared(rows_of([], [moved])) == compared(rows) == compared(rows_of([tree]))
+        (model,) = rows_of([f"{url}/d/m/model.safetensors.index.json"])
+        (gone,) = rows_of([f"{url}/d/00.safetensors.safetensors"])
     assert all(row.requests <= 2 for row in rows if row.verdict == "valid")
-    lists = tmp_path / "list"
-    lists.write_text("".join(f"{nginx}/moved/{name}\n" for name in FILES))
-    assert compared(rows_of([], [lists])) == compared(rows)
-    assert {row.verdict for row in rows_of([f"{nginx}/whole/00.safetensors"])} == {"no-ranges"}
-    assert {row.verdict for row in rows_of([f"{nginx}/00.safetensors.safetensors"])} == {"missing"}
+    assert all(row.address.startswith(url) for row in rows)
+    assert [(row.kind, row.verdict, row.shards) for row in (model, gone)] == [
+        ("model", "valid", 2),
+        ("file", "missing", None),
+    ]
 
 
 @pytest.mark.nightly

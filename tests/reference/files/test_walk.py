@@ -8,7 +8,7 @@ import sys
 import zipfile
 from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -20,7 +20,6 @@ from safetensors_reference.files.walk import ProgressBar
 
 from ..audit.support import MODEL, VALID, read_row, rows_of, write_tree
 from .hub import served
-from .web import Tree, serve
 
 
 def test_what_leads_to_nothing_is_a_row_with_a_reason(tmp_path: Path) -> None:
@@ -90,21 +89,6 @@ def test_the_version_that_a_listing_gives() -> None:
         ({"name": "x"}, ""),
     ]
     assert [tag_of(about) for about, _ in versions] == [tag for _, tag in versions]
-
-
-def test_the_links_of_a_page_are_its_files() -> None:
-    pytest.importorskip("aiohttp")
-
-    class Page(Tree):
-        files: ClassVar[dict[str, bytes]] = {f"org/main/{name}": data for name, data in MODEL.items()}
-
-    with serve(Page) as web:
-        rows = rows_of([f"{web}/org/main/"])
-        (row,) = rows_of([f"{web}/org/main/model.safetensors.index.json"])
-    kinds = [(row.kind, row.verdict) for row in rows]
-    assert kinds == [("file", "valid"), ("file", "valid"), ("model", "valid")]
-    assert all(row.address.startswith(web) for row in rows)
-    assert (row.kind, row.verdict, row.shards) == ("model", "valid", 2)
 
 
 def test_a_model_of_the_hub_costs_one_request_for_each_file(tmp_path: Path) -> None:
