@@ -371,7 +371,7 @@ def test_pages_are_asked_for_as_files_are(monkeypatch: pytest.MonkeyPatch) -> No
     def later(self: Tree) -> None:
         if left:
             left.pop()
-            self.send(503, b"later")
+            self.send(503, b"later", {"Retry-After": "1"})
         else:
             self.send(200, b"<a href='/page/good.safetensors'>")
 

@@ -20,7 +20,7 @@ from safetensors_reference.files.reading import FIRST
 from ..audit.support import BROKEN, VALID, long_file
 from ..check.support import INDEX, run
 from ..support import make
-from .hub import REPO, Hub, served
+from .web import REPO, Hub, served
 
 pytest.importorskip("fsspec")
 pytest.importorskip("huggingface_hub")

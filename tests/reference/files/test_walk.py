@@ -1,4 +1,4 @@
-"""Folders, lists, archives and addresses lead to their files, each once, and to nothing else."""
+"""Folders, lists, archives, pages and addresses lead to their files, each once, and to nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import zipfile
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from rich.console import Console
@@ -18,8 +18,8 @@ from safetensors_reference.files.names import SourceError
 from safetensors_reference.files.stores import tag_of
 from safetensors_reference.files.walk import ProgressBar
 
-from ..audit.support import MODEL, VALID, read_row, rows_of, write_tree
-from .hub import served
+from ..audit.support import BROKEN, MODEL, VALID, alike, long_file, read_row, rows_of, write_tree
+from .web import Tree, serve, served
 
 
 def test_what_leads_to_nothing_is_a_row_with_a_reason(tmp_path: Path) -> None:
@@ -131,3 +131,43 @@ def test_the_bar_tells_files_rate_and_time_left(tmp_path: Path) -> None:
     text = console.export_text()
     assert "3 files" in text
     assert "/s" in text
+
+
+FILES = {f"{n:02d}.safetensors": [VALID, BROKEN, long_file()][n % 3] for n in range(12)}
+FILES |= {f"m/{name}": data for name, data in MODEL.items()}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tree(tmp_path_factory.mktemp("stores"), FILES)
+
+
+def compared(rows: list[Any]) -> list[Any]:
+    return sorted(map(alike, rows), key=repr)
+
+
+def test_pages_and_redirects_give_the_rows_of_the_file_system(tree: Path, tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp")
+
+    class Site(Tree):
+        files: ClassVar[dict[str, bytes]] = {f"d/{name}": data for name, data in FILES.items()}
+
+        def answer(self) -> None:
+            if self.path.startswith("/moved/"):
+                self.send(302, b"", {"Location": self.path.replace("moved", "d")})
+            else:
+                super().answer()
+
+    moved = tmp_path / "list"
+    with serve(Site) as url:
+        rows = rows_of([f"{url}/d/"])
+        moved.write_text("".join(f"{url}/moved/{name}\n" for name in FILES))
+        assert compared(rows_of([], [moved])) == compared(rows) == compared(rows_of([tree]))
+        (model,) = rows_of([f"{url}/d/m/model.safetensors.index.json"])
+        (gone,) = rows_of([f"{url}/d/00.safetensors.safetensors"])
+    assert all(row.requests <= 2 for row in rows if row.verdict == "valid")
+    assert all(row.address.startswith(url) for row in rows)
+    assert [(row.kind, row.verdict, row.shards) for row in (model, gone)] == [
+        ("model", "valid", 2),
+        ("file", "missing", None),
+    ]
