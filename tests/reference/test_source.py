@@ -210,23 +210,11 @@ class Slow(io.BytesIO):
         return super().read(count)
 
 
-class Raw(io.RawIOBase):
-    """A raw file that gives at most three bytes at a time, as raw files may."""
+class Drip(io.BytesIO):
+    """Gives at most three bytes at a time, as raw files may."""
 
-    def __init__(self, data: bytes) -> None:
-        self.inner = io.BytesIO(data)
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def seek(self, place: int, whence: int = 0, /) -> int:
-        return self.inner.seek(place, whence)
-
-    def readinto(self, buffer: Any, /) -> int:
-        return self.inner.readinto(memoryview(buffer)[:3])
+    def read(self, count: int | None = -1, /) -> bytes:
+        return super().read(count if count is None else min(count, 3))
 
 
 def packed(path: Path) -> BinaryIO:
@@ -251,7 +239,7 @@ OBJECTS: dict[str, Callable[[Path], BinaryIO]] = {
     "written to": unwritten,
     "gzip": packed,
     "memory": lambda path: Slow(path.read_bytes()),
-    "three bytes at a time": lambda path: cast("BinaryIO", Raw(path.read_bytes())),
+    "three bytes at a time": lambda path: Drip(path.read_bytes()),
 }
 
 
@@ -297,9 +285,6 @@ def test_a_file_object_that_was_closed_is_no_verdict(kind: str, tmp_path: Path) 
     file = OBJECTS[kind](numbered(tmp_path))
     opened = safe_open(file, "raw")
     file.close()
-    if kind == "three bytes at a time":
-        assert bytes(opened.get_tensor("1")) == b"\1" * 512
-        return
     with pytest.raises(UnreadableError, match="closed"):
         opened.get_tensor("1")
     with pytest.raises(UnreadableError, match="closed"):

@@ -1,4 +1,4 @@
-"""Servers on this machine: files by ranges, pages of links, and the few calls of the Hub that reading takes."""
+"""Servers on this machine: files by ranges, pages of links, and the calls of the Hub that reading takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages that are generated from the rules and say what the rule book says, and the JSON Schema of the header."""
+"""What is generated from the rules: pages that say the same, and the JSON Schema of the header."""
 
 from __future__ import annotations
 
