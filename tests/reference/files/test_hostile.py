@@ -258,28 +258,24 @@ def test_slow_servers_hold_no_rows_back(
 
 
 def test_what_is_under_way_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    budget, most, now = MemoryBudget(100), 0, 0
+    budget, held = MemoryBudget(100), [0]
 
     async def one(size: int) -> None:
-        nonlocal most, now
-        held = await budget.acquire(size)
-        now += held
-        most = max(most, now)
+        taken = await budget.acquire(size)
+        held.append(held[-1] + taken)
         await asyncio.sleep(0.001)
-        now -= held
-        budget.release(held)
+        held.append(held[-1] - taken)
+        budget.release(taken)
 
     async def every() -> None:
         await asyncio.gather(*map(one, [30, 60, 100, 1000, 10, 99, 1, 0] * 9))
 
     asyncio.run(every())
-    assert (most, budget.free) == (100, 100)
+    assert (max(held), budget.free) == (100, 100)
     monkeypatch.setattr(reading.Fetcher, "budget", MemoryBudget(1 << 20))
     with serve(handler()) as url:
-        rows = rows_of(
-            [f"{url}/long.safetensors", f"{url}/good.safetensors"], options=AuditOptions(data=True)
-        )
-    assert [row.verdict for row in rows] == ["valid", "valid"]
+        addresses = [f"{url}/{name}.safetensors" for name in ("long", "good")]
+        assert [row.verdict for row in rows_of(addresses, options=AuditOptions(data=True))] == ["valid"] * 2
     assert reading.Fetcher.budget.free == 1 << 20
 
 
