@@ -119,20 +119,6 @@ def test_the_bar_moves_but_not_for_every_file(
     assert shown == [False, drawn, drawn], "the bar appears with the second file"
 
 
-def test_the_bar_tells_files_rate_and_time_left(tmp_path: Path) -> None:
-    write_tree(tmp_path, {f"{n}.safetensors": VALID for n in range(4)})
-    console = Console(force_terminal=True, width=80, record=True)
-    with ProgressBar([str(tmp_path), "x.safetensors"], console) as bar:
-        bar._count()
-        bar._drawn -= 10
-        bar.advance(3)
-        assert bar._bar is not None
-        assert bar._bar.tasks[0].total == 4
-    text = console.export_text()
-    assert "3 files" in text
-    assert "/s" in text
-
-
 FILES = {f"{n:02d}.safetensors": [VALID, BROKEN, long_file()][n % 3] for n in range(12)}
 FILES |= {f"m/{name}": data for name, data in MODEL.items()}
 
