@@ -11,6 +11,7 @@ import sys
 import time
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -229,37 +230,40 @@ def test_a_data_set_has_the_columns_of_a_row(tree: Path, tmp_path: Path) -> None
     assert rows == lines
 
 
+OTHERS = "this file contains something other than audit rows"
+DEEP = '{"address":"a","x":' + "[" * 2000 + "]" * 2000 + "}\n"
+
+
 @pytest.mark.parametrize(
-    "content",
-    ["my notes\nabout models\n", "my notes", '{"a":1}\n{"b":2}', "\n\n", '{"address":"x"}\n{"b":2}'],
+    ("content", "why"),
+    [
+        ("my notes\nabout models\n", OTHERS),
+        ("my notes", OTHERS),
+        ('{"a":1}\n{"b":2}', OTHERS),
+        ("\n\n", OTHERS),
+        ('{"address":"x"}\n{"b":2}', OTHERS),
+        (DEEP, "line 1 is not an audit row: "),
+        (os.mkfifo, "not written because it is not a regular file"),
+        (lambda place: place.symlink_to("/dev/null"), "not written because it is not a regular file"),
+    ],
 )
-def test_a_file_or_folder_of_others_stays_as_it_is(content: str, tree: Path, tmp_path: Path) -> None:
+def test_a_file_or_folder_of_others_stays_as_it_is(
+    content: str | Callable[[Path], None], why: str, tree: Path, tmp_path: Path
+) -> None:
     foreign = tmp_path / "foreign.jsonl"
-    foreign.write_text(content)
+    if isinstance(content, str):
+        foreign.write_text(content)
+    else:
+        content(foreign)
     found = stc_audit(tree, "-o", foreign)
-    assert found.exit_code == 2
-    assert found.output == f"{foreign}: this file contains something other than audit rows\n"
-    assert foreign.read_text() == content
+    assert (found.exit_code, found.output.count("\n")) == (2, 1)
+    assert found.output.startswith(f"{foreign}: {why}")
+    assert not isinstance(content, str) or foreign.read_text() == content
     pytest.importorskip("pyarrow")
     found = stc_audit(tree, "-o", tmp_path)
-    assert found.exit_code == 2
-    assert found.output == f"{tmp_path}: this folder contains something other than audit rows\n"
+    why = "this folder contains something other than audit rows"
+    assert (found.exit_code, found.output) == (2, f"{tmp_path}: {why}\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["foreign.jsonl", "tree"]
-
-
-@pytest.mark.parametrize("kind", ["fifo", "device", "deep"])
-def test_results_are_a_regular_file_of_rows_that_can_be_read(kind: str, tree: Path, tmp_path: Path) -> None:
-    place, why = tmp_path / "rows.jsonl", "not written because it is not a regular file\n"
-    if kind == "fifo":
-        os.mkfifo(place)
-    elif kind == "device":
-        place.symlink_to("/dev/null")
-    else:
-        place.write_text('{"address":"a","x":' + "[" * 2000 + "]" * 2000 + "}\n")
-        why = "line 1 is not an audit row: "
-    found = stc_audit(tree, "-o", place)
-    assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.startswith(f"{place}: {why}")
 
 
 @pytest.fixture

@@ -110,17 +110,14 @@ def test_json_is_one_object_per_file_and_holds_every_fault(valid: Path, broken: 
     }
 
 
-def test_the_help_says_how_text_answers_where_the_text_is_silent(tmp_path: Path) -> None:
+def test_text_answers_as_hardened_where_the_text_is_silent(tmp_path: Path) -> None:
     choice = rule_book().choices["unknown-entry-fields"]
     assert (choice.positions["text"], choice.positions["hardened"]) == (None, "reject")
     path = write(tmp_path, "a", make(f'{{"w":{W[:-1]},"x":1}}}}', ABCD))
     told = [row("--profile", profile, path) for profile in PROFILES]
     assert [(t["profile"], t["valid"]) for t in told] == [*zip(PROFILES, (False, True, False), strict=True)]
     assert all([f["choice"] for f in t["faults"] + t["tolerated"]] == [choice.id] for t in told)
-    help_text = run("--help").stdout
-    assert TEXT_ANSWERS in " ".join(help_text.split())
-    lines = [line.split() for line in help_text.splitlines()]
-    assert [line[0] for line in lines if line and line[0].isdigit()] == ["0", "1", "2", "130"]
+    assert TEXT_ANSWERS in " ".join(run("--help").stdout.split())
 
 
 HOSTILE = [
