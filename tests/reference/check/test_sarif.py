@@ -199,11 +199,9 @@ def test_fingerprints_never_change_from_release_to_release() -> None:
     [
         ("a.safetensors", "a.safetensors"),
         ("./sub//a b#c?.safetensors", "sub/a%20b%23c%3F.safetensors"),
-        ("é%20", "%C3%A9%2520"),
         ("c:x", "c%3Ax"),
         ("/tmp/x y", "file:///tmp/x%20y"),
         ("\udcff", "%FF"),
-        ("a\nb", "a%0Ab"),
         ("sub/../a", "a"),
         ("../a", "TOP/a"),
         ("..a", "..a"),
