@@ -269,3 +269,16 @@ def test_the_gaps_are_the_numbers_that_are_missing(numbers: set[int], count: int
 
 def test_a_count_without_end_costs_nothing() -> None:
     assert missing_numbers({1, 5}, 999_999_999) == [(2, 4), (6, 999_999_999)]
+
+
+def test_the_bar_tells_files_rate_and_time_left(tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"{n}.safetensors": VALID for n in range(4)})
+    console = Console(force_terminal=True, width=80, record=True)
+    with ProgressBar([str(tmp_path), "x.safetensors"], console) as bar:
+        bar._count()
+        bar._drawn -= 10
+        bar.advance(3)
+        assert bar._bar is not None
+        assert bar._bar.tasks[0].total == 4
+    text = console.export_text()
+    assert [part for part in ("3 files", "/s") if part not in text] == []
