@@ -21,7 +21,6 @@ import pytest
 
 from safetensors_reference import UnreadableError, explain, safe_open
 from safetensors_reference.source import MemorySource, SourceLike, open_source
-from safetensors_reference.text import printable
 
 from .support import ABCD, W, entry, make
 from .writing.support import ordinary_user
@@ -112,27 +111,6 @@ def test_what_the_caller_opened_stays_open_and_what_is_opened_here_is_closed(tmp
         source.read(0, 8)
 
 
-@pytest.mark.parametrize(
-    ("make_path", "words"),
-    [
-        (lambda folder: folder / "no-such-file", "No such file"),
-        (lambda folder: folder, "not a regular file"),
-        (lambda folder: through_file(b"", folder) / "below-a-file", "Not a directory"),
-        (lambda folder: folder / ("n" * 300), "too long"),
-        (lambda folder: str(folder / "nul\0name"), "null"),
-        (looped, "symbolic links"),
-        (lambda _: os.devnull, "not a regular file"),
-    ],
-)
-def test_what_cannot_be_read_is_no_verdict(
-    make_path: Callable[[Path], Path], words: str, tmp_path: Path
-) -> None:
-    path = make_path(tmp_path)
-    with pytest.raises(UnreadableError, match=words) as caught:
-        explain(path)
-    assert printable(str(path)) in str(caught.value)
-
-
 def without_permission(path: Path) -> None:
     path.chmod(0)
     with ordinary_user():  # the superuser reads every file
@@ -146,12 +124,6 @@ def of_a_pipe(_: Path) -> None:
         explain(file)
 
 
-class Shrinking(io.BytesIO):
-    def read(self, count: int | None = -1, /) -> bytes:
-        self.truncate(10)
-        return super().read(count)
-
-
 def detached(path: Path) -> None:
     file = path.open("rb")
     opened = safe_open(file, "raw")
@@ -162,9 +134,16 @@ def detached(path: Path) -> None:
 @pytest.mark.parametrize(
     ("read", "words"),
     [
+        (lambda path: explain(path.with_name("no\x1b")), r"/no\\u001b: No such file"),
+        (lambda path: explain(path.parent), "not a regular file"),
+        (lambda path: explain(path / "below-a-file"), "Not a directory"),
+        (lambda path: explain(path.with_name("n" * 300)), "too long"),
+        (lambda path: explain(f"{path}nul\0name"), r"nul\\u0000name: .*null"),
+        (lambda path: explain(looped(path.parent)), "symbolic links"),
+        (lambda _: explain(os.devnull), "not a regular file"),
         (without_permission, "Permission denied"),
         (of_a_pipe, "cannot be read by position"),
-        (lambda _: explain(Shrinking(VALID)), "became shorter"),
+        (lambda _: explain(lying(b"")), "became shorter"),
         (detached, "detached"),
         *(
             (lambda _, answer=answer: explain(lying(answer)), "<file object>: cannot be read")
@@ -181,7 +160,7 @@ def detached(path: Path) -> None:
         ),
     ],
 )
-def test_what_fails_while_it_is_read_is_no_verdict(
+def test_what_cannot_be_read_is_no_verdict(
     read: Callable[[Path], object], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UnreadableError, match=words):
@@ -216,23 +195,11 @@ class Slow(io.BytesIO):
         return super().read(count)
 
 
-class Raw(io.RawIOBase):
-    """A raw file that gives at most three bytes at a time, as raw files may."""
+class Drip(io.BytesIO):
+    """Gives at most three bytes at a time, as raw files may."""
 
-    def __init__(self, data: bytes) -> None:
-        self.inner = io.BytesIO(data)
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def seek(self, place: int, whence: int = 0, /) -> int:
-        return self.inner.seek(place, whence)
-
-    def readinto(self, buffer: Any, /) -> int:
-        return self.inner.readinto(memoryview(buffer)[:3])
+    def read(self, count: int | None = -1, /) -> bytes:
+        return super().read(count if count is None else min(count, 3))
 
 
 def packed(path: Path) -> BinaryIO:
@@ -257,7 +224,7 @@ OBJECTS: dict[str, Callable[[Path], BinaryIO]] = {
     "written to": unwritten,
     "gzip": packed,
     "memory": lambda path: Slow(path.read_bytes()),
-    "three bytes at a time": lambda path: cast("BinaryIO", Raw(path.read_bytes())),
+    "three bytes at a time": lambda path: Drip(path.read_bytes()),
 }
 
 
@@ -303,9 +270,6 @@ def test_a_file_object_that_was_closed_is_no_verdict(kind: str, tmp_path: Path) 
     file = OBJECTS[kind](numbered(tmp_path))
     opened = safe_open(file, "raw")
     file.close()
-    if kind == "three bytes at a time":
-        assert bytes(opened.get_tensor("1")) == b"\1" * 512
-        return
     with pytest.raises(UnreadableError, match="closed"):
         opened.get_tensor("1")
     with pytest.raises(UnreadableError, match="closed"):

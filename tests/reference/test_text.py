@@ -1,13 +1,16 @@
-"""The hex view: right bytes at right positions, the range marked under exactly its bytes."""
+"""Text about bytes, names and faults: the hex view, quoted names, paths and JSON."""
 
 from __future__ import annotations
 
+import json
 import re
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from safetensors_reference.text import hexview
+from safetensors_reference.rules.faults import Fault, JsonPath, render_path
+from safetensors_reference.text import hexview, quote, shorten
 
 from .strategies import FEWER
 
@@ -74,3 +77,69 @@ def test_a_range_that_is_cut_says_where_it_ends() -> None:
     shown, _ = parse(view)
     assert len(shown) == 64
     assert view.splitlines()[-1].strip() == "… up to byte 0x383"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ((), "$"),
+        (("w",), "$['w']"),
+        (("w", "shape", 0), "$['w']['shape'][0]"),
+        (("it's",), r"$['it\'s']"),
+        (('say "hi"',), """$['say "hi"']"""),
+        (("back\\slash",), r"$['back\\slash']"),
+        (('\\"',), "$['\\\\\"']"),
+        (("a\nb\0\x1b",), r"$['a\nb\u0000\u001b']"),
+        (("\u202e",), r"$['\u202e']"),
+        (("",), "$['']"),
+    ],
+)
+def test_paths_are_json_paths_of_rfc_9535(path: JsonPath, text: str) -> None:
+    assert render_path(path) == text
+
+
+def test_long_keys_of_a_path_are_cut() -> None:
+    text = render_path(("n" * 1_000_000, "shape"))
+    assert len(text) < 150
+    assert "1,000,000 characters" in text
+    assert text.endswith("['shape']")
+
+
+@FEWER
+@given(st.text(max_size=200), st.integers(1, 100))
+def test_shortening_keeps_the_beginning_and_says_the_length(text: str, limit: int) -> None:
+    short = shorten(text, limit)
+    if len(text) <= limit:
+        assert short == text
+    else:
+        assert short.startswith(text[:limit] + "…")
+        assert f"({len(text):,} characters)" in short
+
+
+@FEWER
+@given(st.text(max_size=60))
+@example("\x1b[31m\n\u202egnp.exe\x7f\x9b1m\u200b\ud800")
+def test_quoted_names_are_json_strings_of_one_readable_line(text: str) -> None:
+    quoted = quote(text)
+    assert quoted.isprintable()
+    assert quoted.isascii() or text.isprintable()
+    assert json.loads(quoted) == text
+
+
+def test_quoting_keeps_readable_text_readable() -> None:
+    assert quote("größe") == '"größe"'
+    assert quote("a" * 100, 10) == '"aaaaaaaaaa… (100 characters)"'
+
+
+def test_a_fault_becomes_json() -> None:
+    fault = Fault("OFF_HOLE", "OFF-07", "text", 8, 12, ("w", "data_offsets"), "some-choice")
+    assert json.loads(json.dumps(fault.to_dict())) == {
+        "code": "OFF_HOLE",
+        "rule": "OFF-07",
+        "message": "text",
+        "start": 8,
+        "end": 12,
+        "path": "$['w']['data_offsets']",
+        "choice": "some-choice",
+    }
+    assert Fault("FRM_TOO_SHORT", "FRM-03", "text", 0, 0).to_dict()["path"] is None

@@ -1,4 +1,4 @@
-"""Results go on where they were interrupted, killed or torn; a full disk is an error in one line."""
+"""``stc audit`` prints rows or keeps them in results, which go on where they were interrupted or torn."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ import sys
 import time
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.results import PART_ROWS, open_results, schema
 from safetensors_reference.audit.summary import summary
+from safetensors_reference.main import main
 
-from .support import BROKEN, MODEL, VALID, stc_audit, write_tree
+from .support import BROKEN, MODEL, VALID, read_row, stc_audit, write_tree
 
 FORMS = ["rows.jsonl", "rows"]
 
@@ -65,8 +68,12 @@ def results(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / str(request.param)
 
 
-def test_a_second_run_looks_at_what_is_new_and_what_changed(tree: Path, results: Path) -> None:
-    assert stc_audit(tree, "-o", results).exit_code == 0
+def test_a_second_run_looks_at_what_is_new_and_what_changed(
+    tree: Path, results: Path, tmp_path: Path
+) -> None:
+    twice = tmp_path / "list"
+    twice.write_text(f"{tree}/001.safetensors\n{tree}/002.safetensors\n")
+    assert stc_audit(tree / "model", tree, "--list", twice, "-o", results).exit_code == 0
     before = addresses(results)
     assert len(before) == len(set(before)) == 63
     again = stc_audit(tree, "-o", results)
@@ -82,13 +89,10 @@ def test_a_second_run_looks_at_what_is_new_and_what_changed(tree: Path, results:
 
 def test_what_is_left_out_counts_for_the_exit_status(tmp_path: Path, results: Path) -> None:
     tree = write_tree(tmp_path / "tree", {"a.safetensors": BROKEN, "b.safetensors": VALID})
-    runs = [stc_audit(tree, "-o", results) for _ in range(3)]
-    assert [run.exit_code for run in runs] == [1, 1, 1]
-    assert (
-        f"{results}: skipped because they already have a row: 2 files: 1 invalid, 1 valid\n" in runs[1].stderr
-    )
-    gone = stc_audit(tree / "no.safetensors", tree, "-o", results)
-    assert [gone.exit_code, stc_audit(tree / "no.safetensors", tree, "-o", results).exit_code] == [2, 2]
+    assert [stc_audit(tree, "-o", results).exit_code for _ in range(3)] == [1, 1, 1]
+    gone = tree / "no.safetensors"
+    found = [stc_audit(gone, tree, "-o", results), stc_audit(gone, tree, "-o", results)]
+    assert [run.exit_code for run in found] == [2, 2]
     (tree / "a.safetensors").write_bytes(VALID)  # rows of what it was before count no more
     assert stc_audit(tree, "-o", results).exit_code == 0
 
@@ -101,13 +105,6 @@ def test_names_that_are_not_utf_8_have_rows_of_their_own(tmp_path: Path, results
     for new in (f"{len(names)} files", "no other files"):
         assert f"\n{new}" in "\n" + stc_audit(tmp_path / "tree", "-o", results).stderr
     assert len(set(addresses(results))) == len(names)
-
-
-def test_a_file_that_is_reached_twice_has_one_row(tree: Path, tmp_path: Path) -> None:
-    results = tmp_path / "rows.jsonl"
-    (tmp_path / "list").write_text(f"{tree}/001.safetensors\n{tree}/002.safetensors\n")
-    stc_audit(tree / "model", tree, "--list", tmp_path / "list", "-o", results)
-    assert len(addresses(results)) == len(set(addresses(results))) == 63
 
 
 def test_what_has_no_version_is_known_by_its_size(results: Path, tmp_path: Path) -> None:
@@ -141,24 +138,25 @@ def test_a_model_is_judged_again_when_a_shard_changed_and_not_when_another_file_
     assert (last["kind"], last["codes"]) == ("model", ["IDX_SIZE_MISMATCH"])
 
 
-def test_after_kill_9_nothing_is_lost_and_nothing_twice(tree: Path, results: Path) -> None:
-    for wait in (1, 20):
-        program = code_of(tree, results, before="time.sleep(0.01)")
-        process = subprocess.Popen(program, stderr=subprocess.DEVNULL)
-        end = time.monotonic() + 20
-        while process.poll() is None and time.monotonic() < end and _rows(results) < wait:
+def test_after_ctrl_c_and_kill_9_nothing_is_lost_and_nothing_twice(
+    tree: Path, results: Path, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    before = f"len(seen) == 12 and open({str(mark)!r}, 'w').close(); time.sleep(0.02)"
+    for number in (signal.SIGINT, signal.SIGKILL):
+        program = code_of(tree, results, before=before)
+        process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
+        while not mark.exists() and process.poll() is None:
             time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert 0 < _rows(results) < 63
+        mark.unlink()
+        process.send_signal(number)
+        _, said = process.communicate(timeout=20)
+        if number == signal.SIGINT:
+            assert (process.returncode, "Traceback" in said) == (130, False), said
+            assert said.startswith("interrupted after ")
+            assert len(addresses(results)) == int(said.split()[2]) > 0
     stc_audit(tree, "-o", results)
     assert addresses(results) == every_file(tree)
-
-
-def _rows(results: Path) -> int:
-    if results.is_dir():
-        return 8 * len(list(results.glob("part-*")))
-    return results.read_bytes().count(b"\n") if results.exists() else 0
 
 
 @pytest.mark.parametrize("cut", [1, 30, 200])
@@ -170,21 +168,6 @@ def test_a_torn_line_is_done_again(tree: Path, tmp_path: Path, cut: int) -> None
     stc_audit(tree, "-o", results)
     assert len(results.read_bytes().splitlines()) == 63
     assert addresses(results) == every_file(tree)
-
-
-def test_ctrl_c_leaves_what_is_done(tree: Path, results: Path, tmp_path: Path) -> None:
-    tenth = tmp_path / "tenth"
-    before = f"len(seen) == 10 and open({str(tenth)!r}, 'w').close(); time.sleep(0.05)"
-    program = code_of(tree, results, before=before)
-    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
-    while not tenth.exists() and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
-    assert process.returncode == 130, said
-    assert said.startswith("interrupted after ")
-    assert "Traceback" not in said
-    assert len(addresses(results)) == int(said.split()[2]) > 0
 
 
 def test_a_full_disk_is_an_error_in_one_line_and_the_rows_stay_whole(tree: Path, results: Path) -> None:
@@ -247,37 +230,40 @@ def test_a_data_set_has_the_columns_of_a_row(tree: Path, tmp_path: Path) -> None
     assert rows == lines
 
 
+OTHERS = "this file contains something other than audit rows"
+DEEP = '{"address":"a","x":' + "[" * 2000 + "]" * 2000 + "}\n"
+
+
 @pytest.mark.parametrize(
-    "content",
-    ["my notes\nabout models\n", "my notes", '{"a":1}\n{"b":2}', "\n\n", '{"address":"x"}\n{"b":2}'],
+    ("content", "why"),
+    [
+        ("my notes\nabout models\n", OTHERS),
+        ("my notes", OTHERS),
+        ('{"a":1}\n{"b":2}', OTHERS),
+        ("\n\n", OTHERS),
+        ('{"address":"x"}\n{"b":2}', OTHERS),
+        (DEEP, "line 1 is not an audit row: "),
+        (os.mkfifo, "not written because it is not a regular file"),
+        (lambda place: place.symlink_to("/dev/null"), "not written because it is not a regular file"),
+    ],
 )
-def test_a_file_or_folder_of_others_stays_as_it_is(content: str, tree: Path, tmp_path: Path) -> None:
+def test_a_file_or_folder_of_others_stays_as_it_is(
+    content: str | Callable[[Path], None], why: str, tree: Path, tmp_path: Path
+) -> None:
     foreign = tmp_path / "foreign.jsonl"
-    foreign.write_text(content)
+    if isinstance(content, str):
+        foreign.write_text(content)
+    else:
+        content(foreign)
     found = stc_audit(tree, "-o", foreign)
-    assert found.exit_code == 2
-    assert found.output == f"{foreign}: this file contains something other than audit rows\n"
-    assert foreign.read_text() == content
+    assert (found.exit_code, found.output.count("\n")) == (2, 1)
+    assert found.output.startswith(f"{foreign}: {why}")
+    assert not isinstance(content, str) or foreign.read_text() == content
     pytest.importorskip("pyarrow")
     found = stc_audit(tree, "-o", tmp_path)
-    assert found.exit_code == 2
-    assert found.output == f"{tmp_path}: this folder contains something other than audit rows\n"
+    why = "this folder contains something other than audit rows"
+    assert (found.exit_code, found.output) == (2, f"{tmp_path}: {why}\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["foreign.jsonl", "tree"]
-
-
-@pytest.mark.parametrize("kind", ["fifo", "device", "deep"])
-def test_results_are_a_regular_file_of_rows_that_can_be_read(kind: str, tree: Path, tmp_path: Path) -> None:
-    place, why = tmp_path / "rows.jsonl", "not written because it is not a regular file\n"
-    if kind == "fifo":
-        os.mkfifo(place)
-    elif kind == "device":
-        place.symlink_to("/dev/null")
-    else:
-        place.write_text('{"address":"a","x":' + "[" * 2000 + "]" * 2000 + "}\n")
-        why = "line 1 is not an audit row: "
-    found = stc_audit(tree, "-o", place)
-    assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.startswith(f"{place}: {why}")
 
 
 @pytest.fixture
@@ -333,3 +319,47 @@ def test_a_part_that_cannot_be_used_is_named(
     found = stc_audit(tree, "-o", part.parent)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
     assert f"{part}: {why}" in found.output
+
+
+@pytest.mark.parametrize(
+    ("files", "rows", "status", "said"),
+    [
+        ({"a.safetensors": VALID}, 1, 0, "1 file: 1 valid\n"),
+        ({"a.safetensors": VALID, "\u202eé.safetensors": BROKEN}, 2, 1, "2 files: 1 valid, 1 invalid\n"),
+        (dict(MODEL), 3, 0, "2 files: 2 valid; 1 model: 1 valid\n"),
+        ({"a.txt": b""}, 1, 2, "1 file: 1 unreadable\n"),
+    ],
+)
+def test_rows_go_to_standard_output_and_counts_to_standard_error(
+    tmp_path: Path, files: dict[str, bytes], rows: int, status: int, said: str
+) -> None:
+    run = stc_audit(write_tree(tmp_path, files))
+    assert (run.exit_code, run.stderr, run.stdout_bytes.isascii()) == (status, said, True)
+    found = {read_row(line).address for line in run.stdout_bytes.splitlines()}
+    assert len(found) == rows
+    assert status == 2 or found == {f"{tmp_path}/{name}" for name in files}
+
+
+def test_the_summary_has_its_own_help() -> None:
+    run = CliRunner().invoke(main, ["audit", "summary", "-h"])
+    assert run.exit_code == 0
+    assert "Usage: main audit summary" in run.output
+    assert "RESULTS" in run.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "no files to audit: give SOURCE or --list FILE"),
+        (["x", "--jobs", "2", "--scheduler", "tcp://a:1"], "--jobs and --scheduler cannot be used together"),
+        (["nope://bucket"], "nope://bucket: "),
+        (["--list", "/no/list"], "/no/list: No such file or directory"),
+        (["x", "-o", "/no/rows.jsonl"], "/no/rows.jsonl: not written: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_used_is_told(arguments: list[str], said: str) -> None:
+    pytest.importorskip("fsspec")
+    run = CliRunner().invoke(audit, arguments)
+    assert (run.exit_code, run.stdout) == (2, "")
+    assert said in run.stderr
+    assert run.stderr.startswith("Usage:") or run.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Rows say what the explaining path says, of every file of the corpus and under every profile."""
+"""Rows say what the explaining path says; what a server does wrong is never a fault of a file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
 from safetensors_reference.audit import work
 from safetensors_reference.audit.results import Row, Tally, Writer, encode_row, row_address
 from safetensors_reference.audit.work import MAX_KEYS, AuditOptions, _BatchAuditor, file_row
+from safetensors_reference.files import reading
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.files.reading import Head, LocalFetcher
 from safetensors_reference.header.read import examine
@@ -24,7 +26,97 @@ from safetensors_reference.model.read import explain_index
 from safetensors_reference.rules.book import PROFILES
 
 from ..support import entry, make
-from .support import INDEX, MODEL, VALID, alike, read_row, rows_of, write_tree
+from .support import BROKEN, INDEX, MODEL, VALID, alike, long_file, read_row, rows_of, write_tree
+
+pytest.importorskip("aiohttp")
+
+LARGE_HEADER = long_file()
+GOOD: set[Behaviour] = {"ranges", "chunked", "no-head", "head-forbidden", "redirect", "changed"}
+"""Behaviours under which a file can be read: it is the same all the time."""
+OUTCOMES: dict[Behaviour, str] = {
+    "not-found": "missing",
+    "unavailable": "unreachable",
+    "closed": "unreachable",
+    "cut": "unreachable",
+    "short-unsaid": "unreachable",
+    "redirect-loop": "unreachable",
+}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LONGEST_WAIT", 0.01)
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+@pytest.mark.parametrize("data", [VALID, LARGE_HEADER], ids=["short", "long"])
+def test_whatever_a_server_does_is_an_outcome(behaviour: Behaviour, data: bytes) -> None:
+    with FileServer(data, behaviour) as server:
+        (row,) = rows_of([server.url])
+    if behaviour in GOOD or (data is VALID and behaviour in ("long", "long-unsaid", "from-start")):
+        assert (row.verdict, row.size) == ("valid", len(data)), row.note
+        assert row.requests <= 2
+        assert row.read <= len(data)
+    elif behaviour == "total-too-small" and data is LARGE_HEADER:
+        assert row.verdict == "invalid"  # no request reaches the end, where the server contradicts itself
+    else:
+        assert row.verdict == OUTCOMES.get(behaviour, "no-ranges"), row.note
+        assert row.note
+
+
+def test_a_header_within_the_first_request_costs_one_and_a_longer_one_two() -> None:
+    large = make(f'{{"w":{entry(shape="[1048576]", offsets="[0,1048576]")}}}', bytes(1 << 20))
+    for data, requests, codes in (
+        (VALID, 1, ()),
+        (large, 1, ()),
+        (LARGE_HEADER, 2, ()),
+        (b"", 1, ("FRM_TOO_SHORT",)),
+        (BROKEN, 1, ("OFF_OUT_OF_BOUNDS",)),
+    ):
+        with FileServer(data) as server:
+            (row,) = rows_of([server.url])
+        header = 8 + int.from_bytes(data[:8], "little")
+        assert (row.codes, row.size) == (codes, len(data))
+        if codes:
+            continue
+        assert (row.verdict, row.requests, len(server.log)) == ("valid", requests, requests)
+        assert server.sent == row.read <= max(header, reading.FIRST)
+
+
+@pytest.mark.parametrize("behaviour", ["unavailable", "cut", "closed"])
+def test_a_failure_that_passes_is_asked_again(behaviour: Behaviour) -> None:
+    with FileServer(LARGE_HEADER, behaviour) as server:
+        answer, left = server.behaves, [3]
+
+        def behaves(method: str) -> tuple[Behaviour, bytes]:
+            left[0] -= 1
+            return answer(method) if left[0] >= 0 else ("ranges", LARGE_HEADER)
+
+        server.behaves = behaves  # type: ignore[method-assign]
+        (row,) = rows_of([server.url])
+    assert row.verdict == "valid"
+    assert row.requests in (3, 5)  # aiohttp itself asks again where a connection is closed without a word
+
+
+@pytest.mark.parametrize("behaviour", ["changed", "not-found", "unavailable", "no-ranges", "other-total"])
+def test_what_happens_to_the_second_request_is_no_fault(behaviour: Behaviour) -> None:
+    other = LARGE_HEADER[:-1] + b"\x01"
+    with FileServer(LARGE_HEADER, behaviour, after=1, other=other) as server:
+        (row,) = rows_of([server.url])
+    if behaviour == "changed":  # asked again from the start, it is the other file
+        assert (row.verdict, row.requests) == ("valid", 4)
+    else:
+        assert row.verdict in ("missing", "unreachable", "no-ranges", "changed")
+
+
+def test_data_are_read_in_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "BLOCK", 50_000)
+    with FileServer(LARGE_HEADER) as server:
+        (row,) = rows_of([server.url], options=AuditOptions(data=True))
+    assert row.data_sha256 == hashlib.sha256(LARGE_HEADER).hexdigest()
+    assert row.odd_bools == 0
+    assert row.requests == 2 + -(-len(LARGE_HEADER) // 50_000)
+
 
 CORPUS = Path(__file__).parents[3] / "corpus" / "files"
 
@@ -167,49 +259,28 @@ def test_rows_are_read_as_they_are_written(corpus: list[Any]) -> None:
     assert {"valid", "invalid", "per-profile"} <= set(kinds)
 
 
-def test_a_store_gives_the_rows_of_the_file_system(corpus: list[Any]) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    store = fsspec.filesystem("memory")
-    chosen = [row for row in corpus if row.kind == "file"][::7]
-    for row in chosen:
-        path = Path(row.address)
-        store.pipe_file(f"/corpus/{path.relative_to(CORPUS)}", path.read_bytes())
-    rows = rows_of(["memory://corpus"], batch=200)
-    store.rm("/corpus", recursive=True)
-
-    def compared(found: list[Any]) -> list[bytes]:
-        return sorted(encode_row(alike(row)) for row in found)
-
-    assert compared(rows) == compared(chosen)
-
-
 TEXT = st.text(st.characters(codec=None) | st.sampled_from("\\\\u\udcff\ud800"), max_size=8)
 NUMBER = st.integers(0, 9)
+
+
+TEXTS = st.lists(TEXT, max_size=2).map(tuple)
+ROWS = st.fixed_dictionaries(
+    {
+        **dict.fromkeys(("address", "verdict", "tag", "note"), TEXT),
+        **dict.fromkeys(("header_sha256", "data_sha256"), TEXT | st.none()),
+        **dict.fromkeys(("codes", "rules", "metadata_keys"), TEXTS),
+        "dtypes": st.lists(st.builds(Tally, TEXT, NUMBER, NUMBER), max_size=2).map(tuple),
+        "writer": st.none()
+        | st.builds(Writer, TEXT, NUMBER, NUMBER, st.booleans(), st.booleans(), TEXT | st.none()),
+    }
+)
 
 
 def row_of_texts(texts: dict[str, Any]) -> Row:
     return Row(time=datetime(2026, 1, 1, tzinfo=UTC), kind="file", **texts)
 
 
-ROWS = st.fixed_dictionaries(
-    {
-        "address": TEXT,
-        "verdict": TEXT,
-        "tag": TEXT,
-        "note": TEXT,
-        "header_sha256": TEXT | st.none(),
-        "data_sha256": TEXT | st.none(),
-        "codes": st.lists(TEXT, max_size=2).map(tuple),
-        "rules": st.lists(TEXT, max_size=2).map(tuple),
-        "metadata_keys": st.lists(TEXT, max_size=2).map(tuple),
-        "dtypes": st.lists(st.builds(Tally, TEXT, NUMBER, NUMBER), max_size=2).map(tuple),
-        "writer": st.none()
-        | st.builds(Writer, TEXT, NUMBER, NUMBER, st.booleans(), st.booleans(), TEXT | st.none()),
-    }
-).map(row_of_texts)
-
-
-@given(ROWS)
+@given(ROWS.map(row_of_texts))
 @example(row_of_texts({"address": "", "verdict": "", "tag": "\udcff", "dtypes": (Tally("\ud800", 1, 2),)}))
 def test_a_row_is_one_line_whatever_its_texts_are(row: Row) -> None:
     line = encode_row(row)

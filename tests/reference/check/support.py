@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_reference.check.cli import check
-from safetensors_reference.check.result import CheckResult, check_input
 from safetensors_reference.check.sarif import DIGEST
-from safetensors_reference.files.names import FileInput
-from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.files.names import shard_name
 
 from ...sarif_official import sarif_errors
+from ..audit.support import write_tree
 from ..support import ABCD, W, make
 
 VALID = make(f'{{"w":{W}}}', ABCD)
@@ -44,22 +42,16 @@ def row(*args: str | Path) -> dict[str, Any]:
     return only
 
 
+def write_model(folder: Path, count: int) -> Path:
+    """Write shards with a tensor of four bytes each, and return the path of their index."""
+    shards = {f"t{n}": shard_name("model", n + 1, count) for n in range(count)}
+    files = {shard: make(f'{{"{name}":{W}}}', ABCD) for name, shard in shards.items()}
+    index = json.dumps({"metadata": {"total_size": 4 * count}, "weight_map": shards}).encode()
+    return write_tree(folder, {**files, INDEX: index}) / INDEX
+
+
 def harmless(text: str) -> bool:
     return all(line.isprintable() for line in text.split("\n"))
-
-
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, count: int) -> list[str]:
-    """Interrupt a run after ``count`` files, and return the list to which their names are added."""
-    seen: list[str] = []
-
-    def interrupted(item: FileInput, profile: ProfileName, known: object) -> CheckResult:
-        if len(seen) == count:
-            raise KeyboardInterrupt
-        seen.append(item.address)
-        return check_input(item, profile)
-
-    monkeypatch.setattr("safetensors_reference.check.result.check_input", interrupted)
-    return seen
 
 
 def load_log(path: Path) -> dict[str, Any]:

@@ -1,23 +1,29 @@
-"""``stc check`` as people and programs meet it."""
+"""``stc check`` as people and programs meet it, over one file and over many."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import os
+import pty
 import re
+import select
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from safetensors_reference import explain
 from safetensors_reference.check.cli import MAX_FAULTS
+from safetensors_reference.files.names import FileInput
+from safetensors_reference.files.walk import find_inputs
 from safetensors_reference.rules.book import PROFILES, TEXT_ANSWERS, rule_book
 
+from ..audit.support import write_tree
 from ..support import ABCD, W, entry, make
-from .support import BROKEN, VALID, harmless, row, rows, run
+from .support import BROKEN, INDEX, VALID, harmless, load_log, results, row, rows, run
 
 
 def write(folder: Path, name: str, data: bytes) -> Path:
@@ -34,25 +40,6 @@ def valid(tmp_path: Path) -> Path:
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
     return write(tmp_path, "broken.safetensors", BROKEN)
-
-
-@pytest.mark.parametrize(
-    ("names", "status"),
-    [("v", 0), ("vv", 0), ("b", 1), ("bv", 1), ("m", 2), ("mbv", 2), ("bm", 2)],
-)
-def test_exit_status_is_0_for_valid_1_for_invalid_2_for_unreadable(
-    valid: Path, broken: Path, names: str, status: int
-) -> None:
-    files = {"v": valid, "b": broken, "m": valid.with_name("missing")}
-    assert run(*(files[name] for name in names)).exit_code == status
-
-
-def test_a_valid_file_is_one_line_that_is_not_wrapped(tmp_path: Path) -> None:
-    """A program that greps the output must find each fact on one line, whatever the width of the terminal."""
-    path = write(tmp_path, "n" * 200, VALID)
-    result = run(path, env={"COLUMNS": "40"})
-    assert re.fullmatch(rf"{re.escape(str(path))}: valid, 1 tensor, 4 bytes of data.*\n", result.stdout)
-    assert result.stderr == ""
 
 
 def test_a_file_of_no_bytes_and_one_of_long_names_are_shown_in_few_lines(tmp_path: Path) -> None:
@@ -80,13 +67,13 @@ def test_every_fault_is_shown_with_its_code_rule_place_and_bytes(broken: Path) -
 def test_a_fault_of_a_choice_names_it_and_a_tolerated_one_is_noted(tmp_path: Path) -> None:
     for name in "ab":
         write(tmp_path, f"{name}.safetensors", make(f' {{"w":{W}}}', ABCD))
+    write(tmp_path, INDEX, b'{"metadata":{},"weight_map":{"w":"a.safetensors"}}')
     refused = run(tmp_path)
-    assert refused.exit_code == 1
-    assert "choice leading-whitespace" in refused.stdout
+    assert (refused.exit_code, "choice leading-whitespace" in refused.stdout) == (1, True)
     tolerated = run("--profile", "official", tmp_path)
     assert tolerated.exit_code == 0
-    assert tolerated.stdout.count("note:") == tolerated.stdout.count("HDR-02") == 2
-    assert "valid" in tolerated.stdout
+    assert tolerated.stdout.count(" (HDR-02, tolerated by profile official)") == 3
+    assert f"{tmp_path}/{INDEX}: valid" in tolerated.stdout
     assert run("-q", "--profile", "official", tmp_path).stdout == ""
 
 
@@ -123,24 +110,20 @@ def test_json_is_one_object_per_file_and_holds_every_fault(valid: Path, broken: 
     }
 
 
-def test_the_help_says_how_text_answers_where_the_text_is_silent(tmp_path: Path) -> None:
+def test_text_answers_as_hardened_where_the_text_is_silent(tmp_path: Path) -> None:
     choice = rule_book().choices["unknown-entry-fields"]
     assert (choice.positions["text"], choice.positions["hardened"]) == (None, "reject")
     path = write(tmp_path, "a", make(f'{{"w":{W[:-1]},"x":1}}}}', ABCD))
     told = [row("--profile", profile, path) for profile in PROFILES]
     assert [(t["profile"], t["valid"]) for t in told] == [*zip(PROFILES, (False, True, False), strict=True)]
     assert all([f["choice"] for f in t["faults"] + t["tolerated"]] == [choice.id] for t in told)
-    help_text = run("--help").stdout
-    assert TEXT_ANSWERS in " ".join(help_text.split())
-    lines = [line.split() for line in help_text.splitlines()]
-    assert [line[0] for line in lines if line and line[0].isdigit()] == ["0", "1", "2", "130"]
+    assert TEXT_ANSWERS in " ".join(run("--help").stdout.split())
 
 
 HOSTILE = [
     "[red]x[/red]",
-    "[/]",
+    "[a](https://b)",
     "[link=https://example.org]x[/link]",
-    ":smile:",
     "a\nvalid.safetensors: valid",
     "a\r\x1b[2Jb",
     "\x1b]0;title\x07",
@@ -155,15 +138,15 @@ HOSTILE = [
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_neither_break_nor_inject(tmp_path: Path, name: str) -> None:
     key, shown = json.dumps(name), json.dumps(name)[1:-1]
-    five = entry("U8", "[5]")
-    path = write(tmp_path, "a", make(f"{{{key}:{five},{key}:{five}}}", ABCD))
-    result = run(path)
-    assert result.exit_code == 1
-    assert f'"{shown}" appears again' in result.stdout
+    log, again = tmp_path / "log", f'"{shown}" appears again'
+    path = write(tmp_path, "a", make(f"{{{key}:{W},{key}:{W}}}", ABCD))
+    result, noted = run("--sarif", log, path), run("--profile", "official", path)
+    assert (result.exit_code, noted.exit_code) == (1, 0)
     assert f'|"{shown[:24]}' in result.stdout, "in the drawing"
-    assert any(f'"{shown}" appears again' in fault["message"] for fault in row(path)["faults"])
-    noted = run("--profile", "official", write(tmp_path, "a", make(f"{{{key}:{W},{key}:{W}}}", ABCD)))
-    assert (noted.exit_code, f'"{shown}" appears again' in noted.stdout) == (0, True)
+    messages = [fault["message"] for fault in row(path)["faults"]]
+    assert [again in text for text in (result.stdout, noted.stdout, messages[0])] == [True] * 3
+    text = results(load_log(log))[0]["message"]["text"]
+    assert (text.isprintable(), "](" in text.replace("\\](", "")) == (True, False)
     missing = tmp_path / "no" / name
     absent = run(missing)
     assert (absent.exit_code, absent.stderr.count("\n")) == (2, 1)
@@ -176,6 +159,7 @@ def test_hostile_names_neither_break_nor_inject(tmp_path: Path, name: str) -> No
         path = write(folder, f"{name}.safetensors", BROKEN)
         assert row(path)["file"] == str(path)
         (folder / "b.safetensors").symlink_to("missing")
+        write(folder, INDEX, json.dumps({"weight_map": {name: name}}).encode())
         for options in ([], ["-q"]):
             result = run(*options, folder, tmp_path / f"none-{name}*")
             assert result.exit_code == 2
@@ -190,30 +174,219 @@ def test_hostile_names_neither_break_nor_inject(tmp_path: Path, name: str) -> No
     assert not any(line.startswith("valid") for output in outputs for line in output.splitlines())
 
 
-def test_a_file_name_that_is_not_utf8_is_shown_escaped(tmp_path: Path) -> None:
-    path = os.fsencode(tmp_path) + b"/\xff.safetensors"
-    try:
-        Path(os.fsdecode(path)).write_bytes(BROKEN)
-    except OSError:
-        pytest.skip("this file system takes only Unicode names")
-    result = run(os.fsdecode(path))
-    assert result.exit_code == 1
-    assert "\\udcff.safetensors: 2 faults" in result.stdout
-    for text in (b'"\\\x1b[31m"', b'"\\\n"', b"\x1b", b'{"\x1b]0;x\x07":1}', b"\xe2\x80\xae"):
-        assert harmless(run(write(tmp_path, "a", make(b'{"k":' + text))).stdout)
-
-
-def test_stc_offers_the_command_and_does_not_wait_for_a_fifo(valid: Path, tmp_path: Path) -> None:
-    """The installed program runs in a process of its own, so waiting fails this test and does not hang it."""
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    done = subprocess.run(
-        [sys.executable, "-c", "from safetensors_reference.main import main; main()", "check", fifo, valid],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Three valid files, one broken one, and others that are none of our business."""
+    ours = {"b": VALID, "a": VALID, "sub/deep/c": BROKEN, "sub/.hidden/d": VALID}
+    others = ("config.json", "model.SAFETENSORS", "x.safetensors.tmp", "other.index.json")
+    return write_tree(
+        tmp_path, {f"{n}.safetensors": d for n, d in ours.items()} | dict.fromkeys(others, b"?")
     )
-    assert done.returncode == 2
-    assert "not a regular file (IO_ERROR)" in done.stderr
-    assert done.stdout.startswith(f"{valid}: valid, 1 tensor")
+
+
+def found(*arguments: str | Path) -> list[str]:
+    inputs = list(find_inputs([str(a) for a in arguments]))
+    assert not any(item.problem for item in inputs), inputs
+    return [item.address for item in inputs]
+
+
+def below(folder: Path, *names: str) -> list[str]:
+    return [str(folder / name) for name in names]
+
+
+def test_a_directory_means_its_safetensors_files_and_indexes_in_sorted_order(tree: Path) -> None:
+    (tree / "sub" / "model.safetensors.index.json").write_bytes(b"{}")
+    numbered = [f"sub/z{n:02}/a.safetensors" for n in range(20)]
+    write_tree(tree, dict.fromkeys(reversed(numbered[::2] + numbered[1::2]), VALID))
+    assert found(tree) == below(
+        tree,
+        "a.safetensors",
+        "b.safetensors",
+        "sub/model.safetensors.index.json",
+        "sub/.hidden/d.safetensors",
+        "sub/deep/c.safetensors",
+        *numbered,
+    )
+
+
+def test_linked_files_are_taken_and_linked_directories_are_not_entered(tree: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "snapshot"
+    folder.mkdir()
+    (folder / "link.safetensors").symlink_to(tree / "a.safetensors")
+    (folder / "loop").symlink_to(folder)
+    (folder / "broken.safetensors").symlink_to(folder / "missing")
+    assert found(folder) == below(folder, "broken.safetensors", "link.safetensors")
+    result = run(folder)
+    assert result.exit_code == 2
+    assert "link.safetensors: valid" in result.stdout
+    assert "broken.safetensors: No such file" in result.stderr
+
+
+def test_patterns_are_expanded_unless_a_file_has_exactly_that_name(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert found(tree / "*.safetensors") == below(tree, "a.safetensors", "b.safetensors")
+    assert found(tree / "[!a].safetensors") == below(tree, "b.safetensors")
+    assert found(f"{tree}/**/c.*") == below(tree, "sub/deep/c.safetensors")
+    assert found(tree / "s?b") == found(tree / "sub")
+    names = found(f"{tree}/**")
+    assert len(names) == len(set(names))
+    assert set(found(tree)) < set(names)
+    monkeypatch.chdir(tree)
+    assert found("?.safetensors") == ["a.safetensors", "b.safetensors"]
+    assert found("sub/**/c.safetensors") == ["sub/deep/c.safetensors"]
+    (tree / "[ab].safetensors").write_bytes(VALID)
+    assert found(tree / "[ab].safetensors") == below(tree, "[ab].safetensors")
+    (tree / "weights.bin").write_bytes(VALID)  # a file given by name needs no suffix
+    assert run(tree / "weights.bin").exit_code == 0
+
+
+def test_what_is_reached_twice_is_checked_once_and_the_order_is_the_one_asked_for(tree: Path) -> None:
+    c, a = below(tree, "sub/deep/c.safetensors", "a.safetensors")
+    assert found(c, tree / "*.safetensors", a, tree / "sub") == [
+        c,
+        a,
+        *below(tree, "b.safetensors", "sub/.hidden/d.safetensors"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["empty", "no-such-*", "missing"])
+def test_nothing_to_check_is_never_a_success(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    good = tmp_path / "good.safetensors"
+    good.write_bytes(VALID)
+    result = run(tmp_path / name, good)
+    assert result.exit_code == 2
+    assert str(tmp_path / name) in result.stderr
+    assert "2 files: 1 valid, 0 invalid, 1 unreadable" in result.stderr
+    missing, _ = rows(run("--json", tmp_path / name, good))
+    assert [missing[key] for key in ("file", "readable", "code")] == [str(tmp_path / name), False, "IO_ERROR"]
+
+
+def test_a_directory_that_cannot_be_listed_is_reported(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir, entered = os.scandir, list[str]()
+
+    def guarded(path: str) -> Any:
+        entered.append(Path(path).name)
+        if str(path).endswith("deep"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    walk = find_inputs([str(tree)])
+    inputs = [next(walk)]
+    assert "sub" not in entered, "the tree is checked while it is walked"
+    inputs += walk
+    assert FileInput(str(tree / "sub" / "deep"), problem="Permission denied") in inputs
+    assert str(tree / "a.safetensors") in [item.address for item in inputs]
+    assert run(tree).exit_code == 2
+
+
+def test_several_files_end_with_a_count(tree: Path) -> None:
+    result = run(tree, tree / "missing")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == "5 files: 3 valid, 1 invalid, 1 unreadable"
+    lines = [line for line in result.stdout.splitlines() if line.startswith(str(tree))]
+    assert [line.split(": ")[0] for line in lines] == found(tree)
+    result = run(tree)
+    assert (result.exit_code, result.stderr) == (1, "4 files: 3 valid, 1 invalid, 0 unreadable\n")
+    assert run(tree / "a.safetensors").stderr == ""
+    told = rows(run("--json", tree, tree / "missing"))
+    assert [row["file"] for row in told] == [*found(tree), str(tree / "missing")]
+    assert [row.get("valid") for row in told] == [True, True, True, False, None]
+    assert rows(run("--json", "-q", tree, tree / "missing")) == told
+
+
+def test_quiet_prints_one_line_for_what_is_not_valid(tree: Path) -> None:
+    result = run("-q", tree, tree / "missing")
+    assert result.exit_code == 2
+    assert result.stdout == f"{tree}/sub/deep/c.safetensors: 2 faults: HDR_DUP_KEY, OFF_TRAILING\n"
+    missing, count = result.stderr.splitlines()
+    assert missing.startswith(f"{tree}/missing: ")
+    assert count.startswith("5 files: ")
+    assert run("-q", tree / "a.safetensors").output == ""
+    (tree / "a").write_bytes(make('{"a":null,"b":null,"c":{}}'))
+    repeated = "5 faults: ENT_NOT_OBJECT ×2, ENT_MISSING_FIELD ×3\n"
+    assert run("--quiet", tree / "a").stdout == f"{tree}/a: {repeated}"
+
+
+@pytest.mark.parametrize(("start", "unaligned"), [(516, 2), (517, 4), (512, 0)])
+def test_alignment_is_counted_from_the_start_of_the_file(tmp_path: Path, start: int, unaligned: int) -> None:
+    parts = [("F64", 1, 8), ("C64", 1, 8), ("F32", 1, 4), ("F16", 1, 2), ("F4", 2, 1), ("F64", 0, 0)]
+    ends = [*itertools.accumulate((size for *_, size in parts), initial=0)]
+    entries = ",".join(
+        f'"{n}":{entry(dtype, f"[{count}]", f"[{ends[n]},{ends[n + 1]}]")}'
+        for n, (dtype, count, _) in enumerate(parts)
+    )
+    path = tmp_path / "a"
+    path.write_bytes(make(("{" + entries + "}").ljust(start - 8), bytes(23)))
+    told, out = row(path), run(path).stdout
+    sizes = (told["valid"], told["tensors"], told["header_length"], told["data_size"])
+    assert sizes == (True, 6, start - 8, 23)
+    assert told["alignment"] == {
+        "data_start": start,
+        "data_start_mod_8": start % 8,
+        "data_start_mod_64": start % 64,
+        "unaligned_tensors": unaligned,
+    }
+    assert (f"; data starts at {start:,}; {unaligned} of 6 tensors unaligned" in out) == (unaligned > 0)
+
+
+def test_a_real_interrupt_of_the_real_program_gives_the_count_too(tree: Path) -> None:
+    code = """
+import os, signal
+from safetensors_reference.check import result
+from safetensors_reference.main import main
+check, left = result.check_input, [2]
+def slow(item, profile, known):
+    left[0] -= 1
+    if left[0] < 0:
+        os.kill(os.getpid(), signal.SIGINT)
+    return check(item, profile)
+result.check_input = slow
+main()
+"""
+    args = [sys.executable, "-c", code, "check", "--json", "--sarif", str(tree / "log"), str(tree)]
+    done = subprocess.run(args, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 130
+    assert done.stderr == "interrupted after 2 files: 2 valid, 0 invalid, 0 unreadable\n"
+    assert len([json.loads(line) for line in done.stdout.splitlines()]) == 2
+    assert len(load_log(tree / "log")["runs"][0]["artifacts"]) == 2
+
+
+def on_terminal(args: list[str], stdout_too: bool) -> tuple[bytes, bytes]:
+    """Run ``stc`` with standard error on a terminal; return standard output and what the terminal got."""
+    leader, follower = pty.openpty()
+    env = {**os.environ, "TERM": "xterm-256color"}
+    env.pop("NO_COLOR", None)
+    code = """
+from safetensors_reference.files import walk
+from safetensors_reference.main import main
+walk.REFRESH = -1
+main()
+"""
+    program = [sys.executable, "-c", code, *args]
+    out = follower if stdout_too else subprocess.PIPE
+    done = subprocess.run(program, stdout=out, stderr=follower, env=env, timeout=60, check=False)
+    terminal = b""  # a terminal keeps the little that these programs print
+    while select.select([leader], [], [], 0.1)[0]:
+        terminal += os.read(leader, 1 << 16)
+    os.close(follower)
+    os.close(leader)
+    return done.stdout or b"", terminal
+
+
+def test_a_bar_on_a_terminal_keeps_apart_from_results_or_steps_aside(tree: Path) -> None:
+    out, terminal = on_terminal(["check", str(tree)], stdout_too=False)
+    assert b"checked 4 files" in terminal
+    assert b"\x1b" not in out
+    assert out.count(b": valid, 1 tensor,") == 3
+    assert b"valid, 1 tensor," not in terminal
+    # The bar is erased before the count is written.
+    assert terminal.endswith(b"\x1b[2K4 files: 3 valid, 1 invalid, 0 unreadable\r\n")
+    assert terminal.count(b"checked ") <= 6, "nothing is printed here, so the bar need not step aside"
+    assert "checked " not in run(tree, env={"FORCE_COLOR": ""}).output, "not a terminal"
+    _, terminal = on_terminal(["check", "-q", str(tree)], stdout_too=True)
+    # Erased to the beginning of the line before the result begins.
+    assert b"\x1b[2K" + os.fsencode(tree) + b"/sub/deep/c.safetensors: 2 faults" in terminal
+    assert b"checked " in terminal

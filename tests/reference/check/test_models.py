@@ -1,43 +1,34 @@
-"""``stc check`` judges each model of several files in a directory as one, and the files as before."""
+"""``stc check`` judges a model of several files and its index as one, and tells every fault in every form."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import Result
-from safetensors.numpy import save_file
 
 from safetensors_reference.check.result import check_input
 from safetensors_reference.files.names import shard_name
 from safetensors_reference.files.walk import find_inputs
 
-from .support import INDEX, load_log, results, rows, run
+from ..audit.support import BROKEN, VALID, stc_audit, write_tree
+from ..support import ABCD, W, make
+from .support import INDEX, load_log, results, row, rows, run, write_model
 
 ROOT = Path(__file__).parents[3]
 A, B, C = (shard_name("model", n, 3) for n in (1, 2, 3))
 WHOLE = "whole model, 3 tensors in 3 files, 12 bytes of data"
 
 
-def tensor(*names: str) -> dict[str, Any]:
-    return {name: np.zeros(4, np.uint8) for name in names}
-
-
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """The folder of a whole model: three shards with a tensor of four bytes each, and their index."""
-    folder = tmp_path / "llama"
-    folder.mkdir()
-    for name, shard in zip("abc", (A, B, C), strict=True):
-        save_file(tensor(name), folder / shard)
-    index = {"metadata": {"total_size": 12}, "weight_map": {"a": A, "b": B, "c": C}}
-    (folder / INDEX).write_text(json.dumps(index))
-    return folder
+    """The folder of a whole model."""
+    return write_model(tmp_path / "llama", 3).parent
 
 
 def last(result: Result) -> str:
@@ -97,18 +88,6 @@ def test_each_shard_is_read_once(model: Path, monkeypatch: pytest.MonkeyPatch) -
     assert sorted(name for name in opened if "model" in name) == [A, B, C, INDEX]
 
 
-def test_missing_shards_without_an_index(model: Path) -> None:
-    (model / INDEX).unlink()
-    (model / B).unlink()
-    result = run(model)
-    assert result.exit_code == 1
-    assert f"{model}/model: model is not whole: 1 fault" in result.stdout
-    assert "IDX_SHARD_MISSING" in result.stdout
-    assert f"where  {B}" in result.stdout
-    assert result.stderr.endswith("; 1 model: 0 whole, 1 not whole, 0 unknown\n")
-    assert run("-q", model).stdout == f"{model}/model: model is not whole: 1 fault: IDX_SHARD_MISSING\n"
-
-
 def test_json_of_a_model(model: Path) -> None:
     (model / "model.safetensors").write_bytes((model / A).read_bytes())
     (row,) = rows(run("--json", model), "model")
@@ -131,19 +110,22 @@ def test_json_of_a_model(model: Path) -> None:
     assert "1 of its tensors" in note["message"]
 
 
-def test_sarif_of_a_model_tells_what_its_files_do_not(model: Path, tmp_path: Path) -> None:
+def test_a_model_without_an_index_lacks_its_missing_shards(model: Path, tmp_path: Path) -> None:
     (model / INDEX).unlink()
     (model / B).unlink()
-    save_file(tensor("a", "c"), model / C)
+    result = run(model)
+    assert result.exit_code == 1
+    told = f"{model}/model: model is not whole: 1 fault"
+    assert [part for part in (told, "IDX_SHARD_MISSING", f"where  {B}") if part not in result.stdout] == []
+    assert result.stderr.endswith("; 1 model: 0 whole, 1 not whole, 0 unknown\n")
+    assert run("-q", model).stdout == f"{told}: IDX_SHARD_MISSING\n"
+    (model / C).write_bytes(make(f'{{"t0":{W}}}', ABCD))
     out = tmp_path / "out.sarif"
     assert run("--sarif", out, model).exit_code == 1
     found = results(load_log(out))
+    places = [r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in found]
     assert [r["ruleId"] for r in found] == ["IDX-11", "IDX-08", "IDX-15"]
-    places = [r["locations"][0]["physicalLocation"]["artifactLocation"] for r in found]
-    assert [os.path.basename(place["uri"]) for place in places] == [C, B, A]
-    again = tmp_path / "again.sarif"
-    run("--sarif", again, model)
-    assert again.read_bytes() == out.read_bytes()
+    assert [*map(os.path.basename, places)] == [C, B, A]
 
 
 def test_an_index_that_cannot_be_read_leaves_it_open(model: Path) -> None:
@@ -184,3 +166,125 @@ def test_files_are_answered_as_when_they_are_alone(area: str, tmp_path: Path) ->
     alone = [check_input(item, "hardened").to_json() for item in find_inputs([str(copied)])]
     assert told == alone
     assert len(lines) > len(told) > 20
+
+
+SHARDS = [shard_name("model", n, 5) for n in range(1, 6)]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return write_model(tmp_path, 5)
+
+
+def test_a_valid_index(index: Path) -> None:
+    result = run(index)
+    assert (result.exit_code, result.output) == (
+        0,
+        f"{index}: valid, 5 tensors in 5 shards, 20 bytes of data\n",
+    )
+    told = row(index)
+    values = {"valid": True, "kind": "index", "tensors": 5, "shards": 5, "data_size": 20, "complete": True}
+    values |= {"file": str(index), "size": index.stat().st_size}
+    values |= dict.fromkeys(("header_length", "alignment", "looks_like"))
+    assert {name: told[name] for name in values} == values
+    assert [told["faults"], told["tolerated"], told["notes"]] == [[], [], []]
+
+
+def test_faults_of_an_index_show_its_own_bytes(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (index.parent / SHARDS[2]).unlink()
+    told, out = row(index), run(index).stdout
+    assert (told["valid"], told["tensors"], told["data_size"], told["shards"]) == (False, None, None, 4)
+    (fault,) = told["faults"]
+    assert (fault["code"], fault["path"]) == ("IDX_SHARD_MISSING", "$['weight_map']['t2']")
+    assert index.read_bytes()[fault["start"] : fault["end"]].decode() == f'"{SHARDS[2]}"'
+    assert [part for part in (f"{index}: 1 fault", "IDX-08 (must)", "^^") if part not in out] == []
+    monkeypatch.setattr("safetensors_reference.model.index.FAULT_LIMIT", 2)
+    index.write_text(json.dumps({"weight_map": {f"x{n}": f"{n}.bin" for n in range(9)}}))
+    assert "the reader stopped here" in run(index).stdout
+    assert row(index)["complete"] is False
+
+
+def test_notes_are_printed_bounded_and_complete_in_json(index: Path, tmp_path: Path) -> None:
+    """The snapshots in a cache of the Hub hold nothing but links."""
+    snapshot = tmp_path / "snapshot"
+    snapshot.mkdir()
+    for name in (*SHARDS, INDEX):
+        (snapshot / name).symlink_to(Path("..") / name)
+    result = run(snapshot / INDEX)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert [line.endswith("(IDX-06)") for line in lines] == [True] * 4 + [False]
+    assert "… and 2 more of this kind" in lines[3]
+    notes = row(snapshot / INDEX)["notes"]
+    assert [note["rule"] for note in notes] == ["IDX-06"] * 5
+    assert notes[0]["path"] == "$['weight_map']['t0']"
+    assert run("-q", snapshot / INDEX).stdout == ""
+    assert set(notes[0]) == {"rule", "message", "start", "end", "path"}
+    assert index.read_bytes()[notes[0]["start"] : notes[0]["end"]].decode() == f'"{SHARDS[0]}"'
+    for shard in SHARDS[:2]:
+        (snapshot / shard).unlink()
+        (tmp_path / shard).rename(snapshot / shard)
+    (snapshot / SHARDS[2]).unlink()
+    result = run("--sarif", tmp_path / "out.sarif", snapshot / INDEX)
+    assert "of this kind" not in result.stdout
+    fault, *others = results(load_log(tmp_path / "out.sarif"))
+    assert (fault["ruleId"], fault["level"]) == ("IDX-08", "error")
+    assert {(r["ruleId"], r["kind"], r["level"]) for r in others} == {("IDX-06", "informational", "none")}
+    region = others[0]["locations"][0]["physicalLocation"]["region"]
+    start, length = region["byteOffset"], region["byteLength"]
+    assert index.read_bytes()[start : start + length].decode() == f'"{SHARDS[3]}"'
+    assert len({json.dumps(r["partialFingerprints"]) for r in (fault, *others)}) == 3
+
+
+INDEXES = ("m.safetensors.index.json", "m.safetensors.index.fp16.json", "m.fp16.safetensors.index.json")
+DIGESTS = ("digest-differs", "digest-missing", "digest-not-listed")
+FAULTS = ("file", "index", "shard-broken", "shard-missing", "tensor-elsewhere", "numbered", *DIGESTS)
+
+
+def broken_model(folder: Path, index: str, fault: str) -> list[str]:
+    """Write a model with one fault, and return the options under which it shows."""
+    first, second = (shard_name("m.fp16" if "fp16" in index else "m", n, 2) for n in (1, 2))
+    other = make(f'{{"v":{W}}}', ABCD)
+    files = {first: VALID, second: other}
+    files[index] = json.dumps({"weight_map": {"w": first, "v": second}}).encode()
+    if fault == "file":
+        files["x.safetensors"] = BROKEN
+    elif fault == "index":
+        files[index] = b"[]"
+    elif fault == "shard-broken":
+        files[second] = BROKEN
+    elif fault == "tensor-elsewhere":
+        files[second] = make(f'{{"u":{W}}}', ABCD)
+    elif fault in ("shard-missing", "numbered"):
+        del files[second]
+    if fault == "numbered":
+        del files[index]
+    write_tree(folder, files)
+    if not fault.startswith("digest"):
+        return []
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    if fault == "digest-not-listed":
+        del digests[index]
+    else:
+        digests[index if fault == "digest-differs" else "gone.bin"] = "0" * 64
+    (folder / "SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
+    return ["--digests", str(folder / "SUMS")]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("index", INDEXES)
+def test_a_fault_is_told_in_every_form(index: str, fault: str, tmp_path: Path) -> None:
+    model, sarif, intoto = tmp_path / "model", tmp_path / "x.sarif", tmp_path / "x.intoto.json"
+    options = broken_model(model, index, fault)
+    for form in ((), ("--quiet",), ("--json",)):
+        done = run(*form, model, *options)
+        assert (done.exit_code, bool(done.stdout)) == (1, True), form
+    run("-q", model, *options, "--sarif", sarif, "--intoto", intoto)
+    assert [r for r in results(load_log(sarif)) if r["level"] in ("error", "warning")]
+    predicate = json.loads(intoto.read_bytes())["predicate"]
+    assert (predicate["result"], bool(predicate["failedTests"])) == ("FAILED", True)
+    if not options and fault != "numbered":  # an audit has no row for a model without an index
+        done = stc_audit(model)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert (done.exit_code, "invalid" in {row["verdict"] for row in rows}) == (1, True)
+        assert "model" in {row.get("kind") for row in rows}

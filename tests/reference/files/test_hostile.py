@@ -8,7 +8,7 @@ import io
 import json
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,8 +34,14 @@ Answer = Callable[[Tree], object]
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Wait for nothing long, and remember nothing of another test."""
     monkeypatch.setattr(reading, "LONGEST_WAIT", 0.01)
+    for when in ("before", "after"):
+        stores.file_system.cache_clear()
+        stores.fetcher_of.cache_clear()
+        if when == "before":
+            yield
 
 
 def handler(**answers: Answer) -> type[Tree]:
@@ -91,7 +97,15 @@ def verdicts(rows: list[Row]) -> dict[str, str]:
     return {row.address.rpartition("/")[2].partition(".")[0]: row.verdict for row in rows}
 
 
+def flood(self: Tree) -> None:
+    """Send bytes without end."""
+    self.wfile.write(b"HTTP/1.1 206 x\r\nContent-Range: bytes 0-65535/655360\r\n\r\n")
+    while True:
+        self.wfile.write(bytes(65536))
+
+
 ODD = {
+    "flood": flood,
     "etag": part(len(VALID), b'ETag: "\x80\x9b"'),
     "modified": part(len(VALID), b"Last-Modified: \xff\xfe"),
     "range": raw(b"HTTP/1.1 206 x", b"Content-Range: bytes \xff"),
@@ -115,6 +129,9 @@ def test_odd_bytes_of_a_server_cost_nobody_a_row(tmp_path: Path) -> None:
     assert len(rows) == len(ODD) + 1
     valid = {name for name, verdict in verdicts(rows).items() if verdict == "valid"}
     assert valid >= {"etag", "modified", "good"}
+    assert {row.note for row in rows if "flood" in row.address} == {
+        "the response has more bytes than requested"
+    }
     assert {row.tag for row in rows if "etag" in row.address} == {"\\udc80\\udc9b"}
     assert "invalid" not in {row.verdict for row in rows}
 
@@ -128,12 +145,8 @@ def listing(body: bytes, *fields: bytes) -> Answer:
 
 def endless(self: Tree) -> None:
     listing(b"")(self)
-    try:
-        while True:
-            self.wfile.write(b"<a href='x.safetensors'>" * 4096)
-            self.server.sent = getattr(self.server, "sent", 0) + 4096 * 24  # type: ignore[attr-defined]
-    except OSError:
-        pass
+    while True:
+        self.wfile.write(b"<a href='x.safetensors'>" * 4096)
 
 
 @pytest.mark.parametrize(
@@ -179,11 +192,8 @@ def test_a_tree_without_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 LINKS = [
     "/dir1/../secret.safetensors",
-    "%2e%2e/secret.safetensors",
-    "../x.safetensors",
     "a%2f..%2f..%2fsecret.safetensors",
     "//other/x/",
-    "http://other/dir1/x.safetensors",
     "http://h/dir1secret.safetensors",
     "http://[/x.safetensors",
     "./",
@@ -248,28 +258,24 @@ def test_slow_servers_hold_no_rows_back(
 
 
 def test_what_is_under_way_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    budget, most, now = MemoryBudget(100), 0, 0
+    budget, held = MemoryBudget(100), [0]
 
     async def one(size: int) -> None:
-        nonlocal most, now
-        held = await budget.acquire(size)
-        now += held
-        most = max(most, now)
+        taken = await budget.acquire(size)
+        held.append(held[-1] + taken)
         await asyncio.sleep(0.001)
-        now -= held
-        budget.release(held)
+        held.append(held[-1] - taken)
+        budget.release(taken)
 
     async def every() -> None:
         await asyncio.gather(*map(one, [30, 60, 100, 1000, 10, 99, 1, 0] * 9))
 
     asyncio.run(every())
-    assert (most, budget.free) == (100, 100)
+    assert (max(held), budget.free) == (100, 100)
     monkeypatch.setattr(reading.Fetcher, "budget", MemoryBudget(1 << 20))
     with serve(handler()) as url:
-        rows = rows_of(
-            [f"{url}/long.safetensors", f"{url}/good.safetensors"], options=AuditOptions(data=True)
-        )
-    assert [row.verdict for row in rows] == ["valid", "valid"]
+        addresses = [f"{url}/{name}.safetensors" for name in ("long", "good")]
+        assert [row.verdict for row in rows_of(addresses, options=AuditOptions(data=True))] == ["valid"] * 2
     assert reading.Fetcher.budget.free == 1 << 20
 
 
@@ -281,45 +287,35 @@ def test_no_secret_of_the_configuration_goes_to_another_origin(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fsspec = pytest.importorskip("fsspec")
-    monkeypatch.setitem(
-        fsspec.config.conf,
-        "https",
-        {"headers": SECRET, "cookies": {"c": "s3cret"}, "client_kwargs": {"headers": {"X-More": "s3cret"}}},
-    )
-    monkeypatch.setitem(fsspec.config.conf, "http", fsspec.config.conf["https"])
-    forget()
-    asked: list[tuple[str, str, dict[str, str]]] = []
-    origins: list[str] = []
+    more = {"cookies": {"c": "s3cret"}, "client_kwargs": {"headers": {"X-More": "s3cret"}}}
+    for scheme in ("http", "https"):
+        monkeypatch.setitem(fsspec.config.conf, scheme, {"headers": SECRET, **more})
+    asked: list[tuple[str, dict[str, str]]] = []
+    led: dict[str, str] = {}
 
     class Front(Tree):
         files: ClassVar[dict[str, bytes]] = {"a.safetensors": long_file()}
 
         def answer(self) -> None:
-            here, there = origins
-            place = "here" if self.headers["Host"] in here else "there"
-            asked.append((place, self.path, dict(self.headers)))
-            if self.path == "/front.safetensors":
-                target = {"away": there, "away-and-back": there, "here": ""}[way]
-                self.send(302, b"", {"Location": f"{target}/{'back' if 'back' in way else 'a.safetensors'}"})
-            elif self.path == "/back":
-                self.send(307, b"", {"Location": f"{here}/a.safetensors"})
+            asked.append((self.path, dict(self.headers)))
+            if self.path in led:
+                self.send(302, b"", {"Location": led[self.path]})
             else:
                 super().answer()
 
-    with serve(Front) as one, serve(Front, "127.0.0.2") as other:
-        origins += [one, other]
-        (row,) = rows_of([f"{one}/front.safetensors"])
-    forget()
+    with serve(Front) as here, serve(Front, "127.0.0.2") as there:
+        far = there if "away" in way else ""
+        led |= {"/front.safetensors": f"{far}/{'back' if 'back' in way else 'a.safetensors'}"}
+        led |= {"/back": f"{here}/a.safetensors"}
+        (row,) = rows_of([f"{here}/front.safetensors"])
     assert (row.verdict, row.requests) == ("valid", 2)
     assert "s3cret" in str(asked[0])
-    for place, _, fields in asked[1:]:
-        if way == "here":
-            assert "s3cret" in str(fields)
-        else:
-            assert "s3cret" not in str(fields), place
+    for _, fields in asked[1:]:
+        assert ("s3cret" in str(fields)) == (way == "here")
+        if way != "here":
             assert set(fields) <= {"Host", "Range", "Accept", "Accept-Encoding", "User-Agent"}
             assert fields["User-Agent"] == "me"
-    assert len([fields for _, path, fields in asked if path == "/a.safetensors"]) == 2
+    assert [path for path, _ in asked].count("/a.safetensors") == 2
 
 
 @pytest.mark.parametrize("secret", [False, True])
@@ -331,7 +327,6 @@ def test_an_archive_is_not_led_on_with_secrets(secret: bool, monkeypatch: pytest
         archive.writestr("x.safetensors", VALID)
     elsewhere = handler()
     elsewhere.files = {"a.zip": packed.getvalue()}
-    forget()
     with (
         serve(elsewhere, "127.0.0.2") as there,
         serve(handler(a=led_to(f"{there}/a.zip"))) as here,
@@ -341,13 +336,7 @@ def test_an_archive_is_not_led_on_with_secrets(secret: bool, monkeypatch: pytest
                 rows_of([f"zip::{here}/a.zip"])
         else:
             assert [row.verdict for row in rows_of([f"zip::{here}/a.zip"])] == ["valid"]
-    forget()
     assert bool(elsewhere.log) != secret
-
-
-def forget() -> None:
-    stores.file_system.cache_clear()
-    stores.fetcher_of.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -356,13 +345,11 @@ def forget() -> None:
 def test_nobody_is_led_to_an_address_that_is_more_private(
     first: int, second: int, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forget()
     monkeypatch.setattr(web, "network_scope", lambda ip: second if ip == "127.0.0.2" else first)
     with serve(handler(), "127.0.0.2") as there:
         lead: Answer = lambda self: self.send(302, b"", {"Location": f"{there}/good.safetensors"})  # noqa: E731
         with serve(handler(lead=lead)) as here:
             (row,) = rows_of([f"{here}/lead.safetensors"])
-    forget()
     assert row.verdict == verdict
     assert ("private address" in row.note) == (verdict != "valid")
 
@@ -380,7 +367,7 @@ def test_pages_are_asked_for_as_files_are(monkeypatch: pytest.MonkeyPatch) -> No
     def later(self: Tree) -> None:
         if left:
             left.pop()
-            self.send(503, b"later")
+            self.send(503, b"later", {"Retry-After": "1"})
         else:
             self.send(200, b"<a href='/page/good.safetensors'>")
 

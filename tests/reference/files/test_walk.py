@@ -1,8 +1,9 @@
-"""Folders, lists, archives and addresses lead to their files, each once, and to nothing else."""
+"""Folders, lists, archives, pages and addresses lead to their files, and names make up models."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -11,16 +12,31 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import yaml  # type: ignore[import-untyped]
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from safetensors_reference.files import walk
-from safetensors_reference.files.names import SourceError
+from safetensors_reference.files.names import (
+    MAX_STRAYS,
+    ModelFiles,
+    SourceError,
+    find_gaps,
+    find_models,
+    index_stem,
+    is_index,
+    is_model_file,
+    missing_numbers,
+    parse_shard_number,
+    shard_name,
+    sibling_name,
+)
 from safetensors_reference.files.stores import tag_of
 from safetensors_reference.files.walk import ProgressBar
 
-from ..audit.support import MODEL, VALID, read_row, rows_of, write_tree
-from .hub import served
-from .web import Tree, serve
+from ..audit.support import BROKEN, MODEL, VALID, alike, long_file, read_row, rows_of, write_tree
+from .web import Tree, serve, served
 
 
 def test_what_leads_to_nothing_is_a_row_with_a_reason(tmp_path: Path) -> None:
@@ -92,21 +108,6 @@ def test_the_version_that_a_listing_gives() -> None:
     assert [tag_of(about) for about, _ in versions] == [tag for _, tag in versions]
 
 
-def test_the_links_of_a_page_are_its_files() -> None:
-    pytest.importorskip("aiohttp")
-
-    class Page(Tree):
-        files: ClassVar[dict[str, bytes]] = {f"org/main/{name}": data for name, data in MODEL.items()}
-
-    with serve(Page) as web:
-        rows = rows_of([f"{web}/org/main/"])
-        (row,) = rows_of([f"{web}/org/main/model.safetensors.index.json"])
-    kinds = [(row.kind, row.verdict) for row in rows]
-    assert kinds == [("file", "valid"), ("file", "valid"), ("model", "valid")]
-    assert all(row.address.startswith(web) for row in rows)
-    assert (row.kind, row.verdict, row.shards) == ("model", "valid", 2)
-
-
 def test_a_model_of_the_hub_costs_one_request_for_each_file(tmp_path: Path) -> None:
     pytest.importorskip("huggingface_hub")
     code = "from safetensors_reference.audit.cli import audit; audit(['hf://org/model', '--jobs', '1'])"
@@ -135,6 +136,141 @@ def test_the_bar_moves_but_not_for_every_file(
     assert shown == [False, drawn, drawn], "the bar appears with the second file"
 
 
+FILES = {f"{n:02d}.safetensors": [VALID, BROKEN, long_file()][n % 3] for n in range(12)}
+FILES |= {f"m/{name}": data for name, data in MODEL.items()}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tree(tmp_path_factory.mktemp("stores"), FILES)
+
+
+def compared(rows: list[Any]) -> list[Any]:
+    return sorted(map(alike, rows), key=repr)
+
+
+def test_pages_and_redirects_give_the_rows_of_the_file_system(tree: Path, tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp")
+
+    class Site(Tree):
+        files: ClassVar[dict[str, bytes]] = {f"d/{name}": data for name, data in FILES.items()}
+
+        def answer(self) -> None:
+            if self.path.startswith("/moved/"):
+                self.send(302, b"", {"Location": self.path.replace("moved", "d")})
+            else:
+                super().answer()
+
+    moved = tmp_path / "list"
+    with serve(Site) as url:
+        rows = rows_of([f"{url}/d/"])
+        moved.write_text("".join(f"{url}/moved/{name}\n" for name in FILES))
+        assert compared(rows_of([], [moved])) == compared(rows) == compared(rows_of([tree]))
+        (model,) = rows_of([f"{url}/d/m/model.safetensors.index.json"])
+        (gone,) = rows_of([f"{url}/d/00.safetensors.safetensors"])
+    assert all(row.requests <= 2 for row in rows if row.verdict == "valid")
+    assert all(row.address.startswith(url) for row in rows)
+    assert [(row.kind, row.verdict, row.shards) for row in (model, gone)] == [
+        ("model", "valid", 2),
+        ("file", "missing", None),
+    ]
+
+
+A, B, C = (shard_name("model", n, 3) for n in (1, 2, 3))
+INDEX = "model.safetensors.index.json"
+
+
+@given(st.text(min_size=1), st.integers(0, 99_999), st.integers(1, 99_999))
+def test_a_conventional_name_is_read_back(stem: str, number: int, total: int) -> None:
+    name = shard_name(stem, number, total)
+    assert parse_shard_number(name) == (stem, number, total)
+    assert sibling_name(name, 7) == shard_name(stem, 7, total)
+
+
+def test_other_names_have_no_number_and_a_variant_is_part_of_a_stem() -> None:
+    for name in ("model.safetensors", "-1-of-2.safetensors", "m-1-of-2.bin", "m-x-of-2.safetensors", INDEX):
+        assert parse_shard_number(name) is None
+    indexes = (INDEX, "model.fp16.safetensors.index.json", "model.safetensors.index.fp16.json", "config.json")
+    assert [*map(index_stem, indexes)] == ["model", "model.fp16", "model.fp16", None]
+    assert is_index("https://h/model.safetensors.index.fp16.json?download=true")
+    assert not is_index("https://h/model.safetensors?of=m.safetensors.index.json")
+    assert not is_index("m.safetensors.index.x/config.json")
+
+
+HOOKS = yaml.safe_load((Path(__file__).parents[3] / ".pre-commit-hooks.yaml").read_text())
+PARTS = (".safetensors", ".index", ".json", ".fp16", "a", "/", ".", "-00001-of-00002", "consolidated")
+NAMES = st.lists(st.sampled_from(PARTS), max_size=6).map("".join)
+
+
+@given(NAMES)
+def test_the_hooks_and_all_commands_look_for_the_same_names(name: str) -> None:
+    assert {bool(re.search(hook["files"], name)) for hook in HOOKS} == {is_model_file(name)}
+    assert is_index(name) >= (is_model_file(name) and not name.endswith(".safetensors"))
+
+
+@given(st.lists(NAMES, max_size=8))
+def test_a_model_is_made_of_files_that_are_looked_for(names: list[str]) -> None:
+    assert all(is_model_file(name) for model in find_models(names) for name in model.files)
+
+
+OTHER, SINGLE, RIVAL = shard_name("model", 1, 2), "model.safetensors", "consolidated.safetensors"
+SECOND = "b.safetensors.index.json"
+
+
+@pytest.mark.parametrize(
+    ("names", "models"),
+    [
+        (
+            [C, A, INDEX, OTHER, SINGLE, RIVAL, "x.safetensors"],
+            [ModelFiles("model", INDEX, (OTHER, A, C), (RIVAL, SINGLE), ("x.safetensors",))],
+        ),
+        ([SINGLE, "x.safetensors", "config.json"], []),
+        # A collection of files has no strays.
+        (
+            [INDEX, *(f"{number}.safetensors" for number in range(MAX_STRAYS + 1))],
+            [ModelFiles("model", INDEX, (), (), ())],
+        ),
+        # Without an index, each count is a model.
+        (
+            [A, OTHER, B],
+            [ModelFiles("model", None, (OTHER,), (A, B)), ModelFiles("model", None, (A, B), (OTHER,))],
+        ),
+        ([INDEX, SECOND], [ModelFiles("b", SECOND, (), (INDEX,)), ModelFiles("model", INDEX, (), (SECOND,))]),
+    ],
+)
+def test_shards_go_to_the_index_of_their_stem(names: list[str], models: list[ModelFiles]) -> None:
+    assert find_models(names) == models
+
+
+@pytest.mark.parametrize(
+    ("numbers", "gaps"),
+    [
+        (["00000", "00001", "00003"], {"00003": "00002"}),
+        (["1", "2", "4", "8", "9", "10"], {"4": "3", "8": "5"}),
+        (["08", "09", "11"], {"11": "10"}),
+        (["1", "2", "3"], {}),
+        (["1", "3"], {}),
+        (["1000", "2000", "3000"], {}),
+        (["1", "2", "4-of-4"], {}),
+    ],
+)
+def test_gaps_in_names_without_a_total(numbers: list[str], gaps: dict[str, str]) -> None:
+    name = "out-{}.safetensors".format
+    expected = {name(after): name(missing) for after, missing in gaps.items()}
+    assert find_gaps([*map(name, numbers), "out.safetensors", "other-7.safetensors"]) == expected
+
+
+@given(st.sets(st.integers(0, 30)), st.integers(1, 20))
+def test_the_gaps_are_the_numbers_that_are_missing(numbers: set[int], count: int) -> None:
+    first = 0 if 0 in numbers else 1
+    missing = [n for low, high in missing_numbers(numbers, count) for n in range(low, high + 1)]
+    assert missing == sorted(set(range(first, first + count)) - numbers)
+
+
+def test_a_count_without_end_costs_nothing() -> None:
+    assert missing_numbers({1, 5}, 999_999_999) == [(2, 4), (6, 999_999_999)]
+
+
 def test_the_bar_tells_files_rate_and_time_left(tmp_path: Path) -> None:
     write_tree(tmp_path, {f"{n}.safetensors": VALID for n in range(4)})
     console = Console(force_terminal=True, width=80, record=True)
@@ -145,5 +281,4 @@ def test_the_bar_tells_files_rate_and_time_left(tmp_path: Path) -> None:
         assert bar._bar is not None
         assert bar._bar.tasks[0].total == 4
     text = console.export_text()
-    assert "3 files" in text
-    assert "/s" in text
+    assert [part for part in ("3 files", "/s") if part not in text] == []
