@@ -13,7 +13,7 @@ import pytest
 
 from safetensors_corpus import Case, Manifest
 
-from .file_features import unusual
+from .file_features import true, unusual
 
 LARGEST = 2 << 20
 """Largest file in bytes that is looked at; larger ones are the same recipes with larger numbers."""
@@ -35,9 +35,8 @@ ABOUT: dict[str, set[str]] = {
     "number-range": IGNORED | NUMBERS | {"unknown-nested"},
     "long-number": IGNORED | NUMBERS,
     "large-ignored-field": IGNORED | {"unknown-nested", "unknown-number-form"},
-    "rare-ignored-values": IGNORED
-    | NUMBERS
-    | {"unknown-nested", "unknown-long", "deep", "escape", "space-between-tokens"},
+    "rare-ignored-values": {*IGNORED, *NUMBERS, "unknown-nested", "unknown-long", "deep", "escape",
+                            "space-between-tokens"},
     "unknown-entry-fields": IGNORED | {"unknown-nested"},
     "entry-as-array": {"entry-form", "many-tensors"},
     "dtype-as-object": {"dtype-form"},
@@ -62,7 +61,7 @@ ABOUT: dict[str, set[str]] = {
     "sharded-earlier-save": {"folder"},
     "sharded-text": {"dtype"},
     "sharded-total-size": {"metadata"},
-}
+}  # fmt: skip
 """Choice -> what its cases are about, in words of ``unusual`` and ``unusual_given``; others: nothing."""
 
 BESIDES: dict[str, tuple[set[str], str]] = {
@@ -70,19 +69,10 @@ BESIDES: dict[str, tuple[set[str], str]] = {
         {"name", "non-ascii"},
         "a pair of escapes stands for a character beyond ASCII, which is then spelled plainly as well",
     ),
-    "metadata/null-under-escaped-key": (
-        {"escape"},
-        "the reserved key is the same key however it is spelled (MET-06), a rule that leaves no choice",
-    ),
-    "metadata/null-without-tensors": (
-        {"no-tensors"},
-        "a file without tensors is valid (FRM-09), a rule that leaves no choice",
-    ),
+    "metadata/null-under-escaped-key": ({"escape"}, "a key is the same however it is spelled (MET-06)"),
+    "metadata/null-without-tensors": ({"no-tensors"}, "a file without tensors is valid (FRM-09)"),
     **{
-        f"shape/many-{slug}": (
-            {"empty"},
-            "a dimension of zero is valid (SHP-04), a rule that leaves no choice",
-        )
+        f"shape/many-{slug}": ({"empty"}, "a dimension of zero is valid (SHP-04), which leaves no choice")
         for slug in ("zero", "one-to-nine")
     },
     **{
@@ -99,36 +89,27 @@ TO_WRITE = {"F32", "F64", "U8", "I16", "I32", "I64"}
 
 def unusual_given(action: Mapping[str, Any]) -> set[str]:
     """Return what is unusual about the things that a writer is given."""
-    found = set()
-    for tensor in action["tensors"]:
-        if tensor["byteorder"] == "big":
-            found.add("big-endian")
-        if tensor["strides"] is not None:
-            found.add("strides")
-        if tensor["dtype"] not in TO_WRITE:
-            found.add("dtype")
-        if 0 in tensor["shape"] or not tensor["shape"]:
-            found.add("shape")
-        if not (isinstance(tensor["name"], str) and tensor["name"].isidentifier()):
-            found.add("name")
-    storages = [tensor["storage"] for tensor in action["tensors"]]
-    if len(set(storages)) != len(storages):
-        found.add("shared")
-    if action["metadata"] is not None:
-        found.add("metadata")
-    if action.get("target", "new") != "new":
-        found.add("target")
-    return found
+    tensors = action["tensors"]
+    shapes = [tensor["shape"] for tensor in tensors]
+    return true(
+        {
+            "big-endian": any(tensor["byteorder"] == "big" for tensor in tensors),
+            "strides": any(tensor["strides"] is not None for tensor in tensors),
+            "dtype": {tensor["dtype"] for tensor in tensors} - TO_WRITE,
+            "shape": any(0 in shape or not shape for shape in shapes),
+            "name": not all(isinstance(t["name"], str) and t["name"].isidentifier() for t in tensors),
+            "shared": len({tensor["storage"] for tensor in tensors}) != len(tensors),
+            "metadata": action["metadata"] is not None,
+            "target": action.get("target", "new") != "new",
+        }
+    )
 
 
 def features(case: Case) -> set[str]:
     """Return what is unusual about the input of a case: its file, its shards, or what is to be written."""
-    if case.kind == "write":
+    if case.kind in ("write", "sharded"):
         assert case.action is not None
-        return unusual_given(case.action)
-    if case.kind == "sharded":
-        assert case.action is not None
-        return unusual_given(case.action) | ({"folder"} if case.input.files else set())
+        return unusual_given(case.action) | true({"folder": case.kind == "sharded" and case.input.files})
     if case.kind == "index":
         shards = [file.source for file in case.input.files if file.path.endswith(".safetensors")]
         return set().union(*(unusual(shard.read_bytes()) for shard in shards))
@@ -137,35 +118,28 @@ def features(case: Case) -> set[str]:
     return unusual(data)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[SMALLER, pytest.param(LARGEST, marks=pytest.mark.nightly)],
-    ids=["smaller", "all"],
-)
-def limit(request: pytest.FixtureRequest) -> int:
-    """Size in bytes of the largest input that is looked at."""
-    size: int = request.param
-    return size
+Seen = tuple[int, list[tuple[Case, set[str]]]]
 
 
-@pytest.fixture(scope="module")
-def looked_at(manifest: Manifest, limit: int) -> list[tuple[Case, set[str]]]:
-    """All cases of a choice whose input is not too large to look at, and what is unusual about it."""
-    return [(case, features(case)) for case in manifest.cases if case.choice and case.size <= limit]
+@pytest.fixture(scope="module", params=[SMALLER, pytest.param(LARGEST, marks=pytest.mark.nightly)])
+def looked_at(manifest: Manifest, request: pytest.FixtureRequest) -> Seen:
+    """A size in bytes, all cases of a choice up to it, and what is unusual about the input of each."""
+    limit: int = request.param
+    return limit, [(c, features(c)) for c in manifest.cases if c.choice and c.size <= limit]
 
 
-def test_a_case_of_a_choice_is_about_nothing_else(looked_at: list[tuple[Case, set[str]]]) -> None:
-    assert len(looked_at) > 300
-    for case, found in looked_at:
+def test_a_case_of_a_choice_is_about_nothing_else(looked_at: Seen) -> None:
+    _, seen = looked_at
+    assert len(seen) > 300
+    for case, found in seen:
         # What stands besides is really there.
         assert found - ABOUT.get(case.choice or "", set()) == BESIDES.get(case.id, (set(), ""))[0], case.id
 
 
-def test_everything_that_is_allowed_is_found_in_some_case(
-    manifest: Manifest, looked_at: list[tuple[Case, set[str]]], limit: int
-) -> None:
+def test_everything_that_is_allowed_is_found_in_some_case(manifest: Manifest, looked_at: Seen) -> None:
+    limit, seen = looked_at
     # What is not seen by day may stand in a case that only the night looks at.
     larger = {case.choice for case in manifest.cases if limit < case.size <= LARGEST}
     expected = {(choice, thing) for choice in ABOUT.keys() - larger for thing in ABOUT[choice]}
     assert len(expected) >= 20
-    assert expected - {(case.choice, thing) for case, found in looked_at for thing in found} == set()
+    assert expected - {(case.choice, thing) for case, found in seen for thing in found} == set()
