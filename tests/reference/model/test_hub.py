@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from huggingface_hub import (
-    load_torch_model,
-    save_torch_state_dict,
-    split_state_dict_into_shards_factory,
-)
+from huggingface_hub import load_torch_model, save_torch_state_dict
 from safetensors.torch import save_file as save_torch
 
 from safetensors_reference.model.read import explain_index, open_index
-from safetensors_reference.model.write import plan_shards, save_sharded
+from safetensors_reference.model.write import save_sharded
 
 INDEX = "model.safetensors.index.json"
 
@@ -46,19 +41,6 @@ def test_saved_models_of_the_hub_library_have_no_faults(tmp_path: Path, limit: i
     for name, (_, info) in header.tensors.items():
         assert (info.shape, info.nbytes) == (tuple(state[name].shape), state[name].nbytes)
     assert header.metadata == json.loads((tmp_path / INDEX).read_bytes())["metadata"]
-
-
-@pytest.mark.parametrize("limit", [36, 44, 72, 1000])
-def test_our_plan_equals_that_of_the_hub_library_where_every_tensor_fits(limit: int) -> None:
-    tensors = {f"w{n}": np.zeros(n % 10, np.int32) for n in range(50)}
-    theirs = split_state_dict_into_shards_factory(
-        tensors,
-        get_storage_size=lambda array: array.nbytes,
-        filename_pattern="model{suffix}.safetensors",
-        max_shard_size=limit,
-    )
-    plan = plan_shards({name: array.nbytes for name, array in tensors.items()}, limit)
-    assert plan == list(theirs.filename_to_tensors.values())
 
 
 def test_the_hub_library_loads_what_we_save(tmp_path: Path) -> None:

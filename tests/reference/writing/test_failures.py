@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -65,10 +66,7 @@ def test_a_file_the_system_cuts_off(allowed: int, target: Path) -> None:
 
 @pytest.mark.parametrize(("owner", "step"), [(os, "fsync"), (os, "fchmod"), (Path, "replace")])
 def test_a_step_that_fails(owner: object, step: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(owner, step, fail)
+    monkeypatch.setattr(owner, step, Mock(side_effect=OSError(errno.EIO, "Input/output error")))
     with pytest.raises(NotSavedError, match=r"model\.safetensors: not saved: Input/output error") as caught:
         write_file(target, [b"new"])
     assert caught.value.errno == errno.EIO
@@ -133,18 +131,20 @@ def test_targets_that_cannot_be_files(
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
+SCARCE = """
+import os, resource, sys
+from safetensors_reference.writing.atomic import NotSavedError, write_file
+free = os.dup(0)
+os.close(free)
+resource.setrlimit(resource.RLIMIT_NOFILE, (free, free))
+try:
+    write_file(sys.argv[1], [b"new"])
+except NotSavedError as err:
+    print(type(err).__name__, err.errno)
+"""
+
+
 def test_without_a_descriptor_left(target: Path) -> None:
-    program = (
-        "import os, resource, sys, numpy\n"
-        "from safetensors_reference.numpy import save_file\n"
-        "free = os.dup(0)\n"
-        "os.close(free)\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (free, free))\n"
-        "try:\n"
-        "    save_file({'w': numpy.ones(3)}, sys.argv[1])\n"
-        "except Exception as err:\n"
-        "    print(type(err).__name__, err.errno)\n"
-    )
-    said = subprocess.check_output([sys.executable, "-c", program, str(target)], stdin=subprocess.DEVNULL)
+    said = subprocess.check_output([sys.executable, "-c", SCARCE, str(target)], stdin=subprocess.DEVNULL)
     assert said.decode() == f"NotSavedError {errno.EMFILE}\n"
     assert untouched(target)
