@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 import safetensors
@@ -22,8 +21,6 @@ from safetensors_reference import (
     rule_book,
 )
 from safetensors_reference.header.explain import FAULT_LIMIT
-from safetensors_reference.model.read import explain_index
-from safetensors_reference.rules.errors import AccessError
 
 from .. import naive
 from ..naive import Content
@@ -181,16 +178,6 @@ def test_read_header_raises_with_all_faults_and_a_short_text() -> None:
     assert {f.code for f in caught.value.explanation.faults} == {"HDR_DUP_KEY", "OFF_TRAILING"}
     for part in ("<bytes>", "HDR_DUP_KEY", "HDR-09", "1 more"):
         assert part in str(caught.value)
-
-
-@pytest.mark.parametrize("profile", ["nonsense", None, [], "Hardened"])
-def test_a_profile_that_is_none_is_told_whatever_the_file_is(tmp_path: Path, profile: Any) -> None:
-    index = tmp_path / "model.safetensors.index.json"
-    index.write_text("{}")
-    calls = [(read, data) for read in (read_header, explain) for data in (make("{}"), b"broken", b"")]
-    for call, what in (*calls, (explain_index, index)):
-        with pytest.raises(AccessError, match="profile must be one of text, official, hardened, not"):
-            call(what, profile)  # type: ignore[operator]
 
 
 def test_collecting_stops_at_a_limit_and_says_so() -> None:
