@@ -1,7 +1,8 @@
-"""Lazy access and loading: same content by every way, clean errors, files that change underneath."""
+"""Lazy access and loading: same content by every way, clean errors, files that change, large memory."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import struct
@@ -20,6 +21,14 @@ from safetensors_reference import UnreadableError, safe_open
 from safetensors_reference import numpy as with_numpy
 from safetensors_reference import torch as with_torch
 from safetensors_reference.arrays import buffers
+from safetensors_reference.arrays.buffers import (
+    HUGE,
+    HUGE_FROM,
+    MADV_HUGEPAGE,
+    MADV_NOHUGEPAGE,
+    MADV_POPULATE_WRITE,
+    Pages,
+)
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.header.model import TensorInfo
 from safetensors_reference.rules.dtypes import DTYPE_BITS
@@ -59,7 +68,7 @@ def test_every_way_of_loading_gives_the_bytes_of_the_file(
     path = tmp_path_factory.getbasetemp() / "every-way.safetensors"
     path.write_bytes(data)
     for door, mode in product((with_numpy, with_torch), ("memory", "copy", "mmap")):
-        tensors: dict[str, Any] = door.load(data) if mode == "memory" else door.load_file(path, mode=mode)  # type: ignore[arg-type]
+        tensors: dict[str, Any] = door.load(data) if mode == "memory" else door.load_file(path, mode=mode)
         assert set(tensors) == set(model.tensors)
         for name, (dtype, shape, begin, end) in model.tensors.items():
             assert raw_bytes(tensors[name]) == data[start + begin : start + end], dtype
@@ -267,3 +276,55 @@ def test_opening_reads_no_data(tmp_path: Path) -> None:
         assert opened.get_tensor("b").tobytes() == b"end"
         assert opened.get_slice("a")[size - 2 :].tolist() == [0, 0]
     path.unlink()
+
+
+# New memory for large loads
+
+
+def address_of(view: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+
+@pytest.mark.parametrize("size", [1, 4096, HUGE_FROM - 1, HUGE_FROM, HUGE_FROM + 1, 3 * HUGE_FROM + 4097])
+@pytest.mark.parametrize("advised", [True, False])
+def test_memory_is_zero_and_writable_to_its_last_byte(
+    monkeypatch: pytest.MonkeyPatch, size: int, advised: bool
+) -> None:
+    if not advised:
+        monkeypatch.setattr(buffers, "_madvise", None)
+    made = Pages()
+    view = made.new(size)
+    assert len(view) == size
+    assert size < HUGE_FROM or address_of(view) % HUGE == 0
+    made.make(address_of(view), size)
+    assert bytes(view) == bytes(size)
+    view[0] = view[size - 1] = 7
+    assert bytes(view).count(7) == (2 if size > 1 else 1)
+
+
+def test_memory_that_there_is_not_is_a_memory_error() -> None:
+    for size in (1 << 62, 1 << 80):
+        with pytest.raises(MemoryError):
+            Pages().new(size)
+
+
+def test_huge_pages_are_given_up_at_the_first_that_comes_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(buffers, "_advise", lambda *advice: not taken.append(advice))  # type: ignore[func-returns-value]
+    made = Pages()
+    small, *views = (made.new(size) for size in (HUGE_FROM - 1, HUGE_FROM, 2 * HUGE_FROM))
+    assert [advice[1:] for advice in taken] == [(n * HUGE_FROM, MADV_HUGEPAGE) for n in (1, 2)]
+    # Seconds for each call, and whether it is the one that is too slow; more pages may take longer.
+    first = address_of(views[0])
+    for at, size, seconds, slow in (
+        (first, HUGE, 0.9 * buffers.SLOW, False),
+        (address_of(views[1]), 8 * HUGE, 8.5 * buffers.SLOW, False),
+        (first + HUGE, HUGE, 2.1 * buffers.SLOW, True),
+        (address_of(small), len(small), 9.0, False),
+    ):
+        taken.clear()
+        times = iter((0.0, seconds))
+        monkeypatch.setattr("safetensors_reference.arrays.buffers.time.thread_time", lambda t=times: next(t))
+        made.make(at, size)
+        assert [advice for _, _, advice in taken] == [MADV_POPULATE_WRITE, *[MADV_NOHUGEPAGE] * 2 * slow]
+        assert not slow or [advice[:2] for advice in taken[1:]] == [(address_of(v), len(v)) for v in views]

@@ -18,9 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
+from huggingface_hub import load_torch_model, save_torch_state_dict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
+from safetensors.torch import save_file as save_torch
 
 from safetensors_reference import InvalidFileError
 from safetensors_reference import numpy as reference_numpy
@@ -40,7 +43,7 @@ INDEX = "model.safetensors.index.json"
 NAMES = ("", "a", "b", "é", "😀", "a\x00", '"', "\\", "../x", "weight_map", "model.layers.0.weight")
 
 
-def sizes(tensors: Mapping[str, Array]) -> dict[str, int]:
+def sizes(tensors: Mapping[str, Any]) -> dict[str, int]:
     return {name: array.nbytes for name, array in tensors.items()}
 
 
@@ -166,29 +169,25 @@ def test_an_index_of_exactly_the_cap_is_written_and_a_larger_one_is_not(
 # ---- saving ----
 
 
-def sabotage(kind: str, tensors: Tensors, path: Path) -> None:
-    """Save other tensors, something else, nothing or a part."""
-    if kind == "drop":
-        save_file(dict(list(tensors.items())[1:]), path)
-    elif kind == "rename":
-        save_file({name + "2": array for name, array in tensors.items()}, path)
-    elif kind != "nothing":
+def full_disk(_: Tensors, path: Path) -> None:
+    path.write_bytes(b"part")
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def interrupt(tensors: Tensors, path: Path) -> None:
+    if not path.name.startswith("model-00001-of-00002"):
         path.write_bytes(b"part")
-    if kind == "full disk":
-        raise OSError(errno.ENOSPC, "No space left on device")
-    if kind == "interrupt":
-        if not path.name.startswith("model-00001-of-00002"):
-            raise KeyboardInterrupt
-        save_file(tensors, path)
+        raise KeyboardInterrupt
+    save_file(tensors, path)
 
 
-SABOTAGE: dict[str, type[BaseException]] = {
-    "drop": WriteError,
-    "rename": WriteError,
-    "garble": InvalidFileError,
-    "nothing": NotSavedError,
-    "full disk": NotSavedError,
-    "interrupt": KeyboardInterrupt,
+SABOTAGE: dict[str, tuple[Callable[[Tensors, Path], object], type[BaseException]]] = {
+    "drop": (lambda tensors, path: save_file(dict(list(tensors.items())[1:]), path), WriteError),
+    "rename": (lambda tensors, path: save_file({n + "2": a for n, a in tensors.items()}, path), WriteError),
+    "garble": (lambda _, path: path.write_bytes(b"part"), InvalidFileError),
+    "nothing": (lambda *_: None, NotSavedError),
+    "full disk": (full_disk, NotSavedError),
+    "interrupt": (interrupt, KeyboardInterrupt),
 }
 
 
@@ -204,9 +203,9 @@ def old(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("kind", SABOTAGE)
 @pytest.mark.parametrize("limit", [10, 100])
 def test_a_failed_save_leaves_the_directory_as_it_was(old: Path, kind: str, limit: int) -> None:
-    before = listing(old)
-    with pytest.raises(SABOTAGE[kind]) as caught:
-        save_sharded(partial(sabotage, kind), TWO, sizes(TWO), old, limit)
+    before, (sabotage, error) = listing(old), SABOTAGE[kind]
+    with pytest.raises(error) as caught:
+        save_sharded(sabotage, TWO, sizes(TWO), old, limit)
     assert listing(old) == before
     if kind == "full disk":
         assert isinstance(caught.value, OSError)
@@ -324,3 +323,43 @@ def test_names_must_match_and_the_directory_must_exist(tmp_path: Path) -> None:
     assert caught.value.errno == errno.ENOENT
     with pytest.raises(NotSavedError):
         write_index(tmp_path / "none", {}, 0)
+
+
+# ---- huggingface_hub: what it writes is read without faults, and what we write it reads ----
+
+
+class Tied(torch.nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
+    """A small model with tied weights and a buffer of BOOL."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = torch.nn.Embedding(8, 4)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(5))
+        self.head = torch.nn.Linear(4, 8, bias=False)
+        self.head.weight = self.embed.weight
+        self.mask: torch.Tensor
+        self.register_buffer("mask", torch.ones(3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("limit", [1, 100, 200])
+def test_saved_models_of_the_hub_library_have_no_faults(tmp_path: Path, limit: int) -> None:
+    model = Tied()
+    save_torch_state_dict(model.state_dict(), tmp_path, max_shard_size=limit)
+    seen = explain_index(tmp_path / INDEX)
+    assert (seen.faults, seen.notes) == ([], [])
+    header = open_index(tmp_path / INDEX)
+    state = model.state_dict()
+    assert set(header.tensors) | {"embed.weight", "head.weight"} == set(state)
+    for name, (_, info) in header.tensors.items():
+        assert (info.shape, info.nbytes) == (tuple(state[name].shape), state[name].nbytes)
+    assert header.metadata == json.loads((tmp_path / INDEX).read_bytes())["metadata"]
+
+
+def test_the_hub_library_loads_what_we_save(tmp_path: Path) -> None:
+    model, other = Tied(), Tied()
+    state = {name: tensor for name, tensor in model.state_dict().items() if name != "head.weight"}
+    path = save_sharded(save_torch, state, sizes(state), tmp_path, 100)
+    assert explain_index(path).faults == []
+    load_torch_model(other, tmp_path, strict=False, safe=True)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(other.state_dict()[name], tensor)

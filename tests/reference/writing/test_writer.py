@@ -101,7 +101,17 @@ def test_refused_tensors(code: str, rule: str, refused: list[tuple[Any, str, Any
         assert refusal(WriteError, plan, tensors) == (code, rule), number
 
 
-BAD = ({"a": 1}, {"a": None}, {"a": b"b"}, {1: "a"}, {LONE: "a"}, {"a": LONE}, {"a": {}}, "ab", ["ab"])
+BAD: tuple[Any, ...] = (
+    {"a": 1},
+    {"a": None},
+    {"a": b"b"},
+    {1: "a"},
+    {LONE: "a"},
+    {"a": LONE},
+    {"a": {}},
+    "ab",
+    ["ab"],
+)
 
 
 @pytest.mark.parametrize("bad", BAD)
