@@ -245,16 +245,14 @@ def test_shards_behind_symbolic_links_are_read_and_noted(model: Model, tmp_path:
         (tmp_path / name).rename(tmp_path / f"blob{number}")
         (snapshot / name).symlink_to(f"../../blob{number}")
     seen = explain_index(snapshot / INDEX)
-    assert (seen.faults, [n.rule for n in seen.notes]) == ([], ["IDX-06", "IDX-06"])
+    notes = [(n.rule, index[n.start : n.end].decode()) for n in seen.notes]
+    assert (seen.faults, notes) == ([], [("IDX-06", f'"{A}"'), ("IDX-06", f'"{B}"')])
     assert "../../blob1" in seen.notes[1].message
-    assert [index[n.start : n.end].decode() for n in seen.notes] == [f'"{A}"', f'"{B}"']
 
 
-def link_loop(path: Path) -> None:
-    path.symlink_to(path)
-
-
-@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, link_loop, lambda p: p.symlink_to("/dev/zero")])
+@pytest.mark.parametrize(
+    "make", [Path.mkdir, os.mkfifo, lambda p: p.symlink_to(p), lambda p: p.symlink_to("/dev/zero")]
+)
 def test_a_shard_that_is_no_regular_file_is_refused_without_waiting(
     model: Model, make: Callable[[Path], object]
 ) -> None:
@@ -262,8 +260,7 @@ def test_a_shard_that_is_no_regular_file_is_refused_without_waiting(
     make(model.folder / B)
     fault, _ = model.one()
     assert (fault.code, fault.rule) == ("IDX_SHARD_MISSING", "IDX-08")
-    assert "cannot be read" in fault.message
-    assert str(model.folder) not in fault.message
+    assert ("cannot be read" in fault.message, str(model.folder) in fault.message) == (True, False)
 
 
 # ---- IDX-09, IDX-10, IDX-11, IDX-14: what the shards hold ----

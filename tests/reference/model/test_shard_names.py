@@ -47,6 +47,7 @@ def test_names_of_files_and_others() -> None:
     for name in ("x", "x.bin", "x.safetensors.bin", "x.SAFETENSORS", "x.safetensors ", "xsafetensors"):
         assert found(name) == [EXTENSION]
     assert (found("%2e%2e"), found("../x.bin")) == ([REMOTE, EXTENSION], [NAME, EXTENSION])
+    assert shard_name("model", 99_999, 100_000) == "model-99999-of-100000.safetensors"
     assert found("%" + "25" * 500_000 + ".safetensors") == [NAME], "decoding takes bounded time"
 
 
@@ -78,10 +79,6 @@ def test_a_name_without_faults_stays_in_the_directory_whatever_takes_it_for_a_pa
         if unquote(name) == name:
             break
         name = unquote(name)
-
-
-def test_a_shard_may_have_a_number_of_more_than_five_digits() -> None:
-    assert shard_name("model", 99_999, 100_000) == "model-99999-of-100000.safetensors"
 
 
 WATCH = """
