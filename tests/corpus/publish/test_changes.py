@@ -16,7 +16,7 @@ from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish.release import Version, compare, release_files
 from safetensors_corpus.templates import render
 
-from ..small import case_of, run, save, small_corpus
+from ..small import case_of, edit, run, small_corpus
 
 Raw = dict[str, Any]
 SCHEMA = json.loads((corpus_root() / "schema/changes.schema.json").read_text())
@@ -157,10 +157,9 @@ def test_rules_choices_codes_and_bugs(old: Raw) -> None:
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
     """Two versions: the second has one case more."""
-    small_corpus(tmp_path / "old")
-    raw = small_corpus(tmp_path / "new")
-    raw["cases"].append({**raw["cases"][0], "id": "framing/new"})
-    save(tmp_path / "new", raw)
+    for name in ("old", "new"):
+        small_corpus(tmp_path / name)
+    edit(tmp_path / "new", lambda r: r["cases"].append({**r["cases"][0], "id": "framing/new"}))
     return tmp_path / "old", tmp_path / "new"
 
 
