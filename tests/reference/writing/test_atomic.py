@@ -244,8 +244,12 @@ def test_content_is_on_the_disk_before_the_rename(target: Path, monkeypatch: pyt
             raise OSError(errno.EINVAL, "Invalid argument")  # which is no failure of the save
         steps.append(f"file of {os.fstat(fd).st_size}")
 
+    def rename(path: Path, other: Path) -> Path:
+        steps.append("rename")
+        return replace(path, other)
+
     monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(Path, "replace", lambda *paths: steps.append("rename") or replace(*paths))
+    monkeypatch.setattr(Path, "replace", rename)
     write_file(target, [b"new"])
     assert steps == ["file of 3", "rename", "directory"]
     assert target.read_bytes() == b"new"
