@@ -138,3 +138,13 @@ def broken(rng: random.Random) -> bytes:
 
 def mutants() -> st.SearchStrategy[bytes]:
     return seeds.map(broken)
+
+
+def json_values(keys: st.SearchStrategy[str], leaves: int = 8) -> st.SearchStrategy[Any]:
+    """JSON values of all types; a string holds no surrogates."""
+    scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    return st.recursive(
+        scalars | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+        max_leaves=leaves,
+    )

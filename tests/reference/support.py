@@ -8,6 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
+from safetensors_reference.rules.errors import SafetensorsError
+
 OPEN, CLOSE = b"<<", b">>"
 
 
@@ -48,6 +52,15 @@ def marked(header: str | bytes, data: bytes = b"") -> Marked:
 W = entry()
 """A sound entry over the first four data bytes."""
 ABCD = b"abcd"
+
+
+def refusal(
+    error: type[SafetensorsError], call: Callable[..., object], *given: Any, **named: Any
+) -> tuple[str, str | None]:
+    """Return code and rule of the error that a call has to raise."""
+    with pytest.raises(error) as caught:
+        call(*given, **named)
+    return caught.value.code, caught.value.rule
 
 
 def peak(call: Callable[[], object]) -> int:

@@ -11,21 +11,16 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from safetensors_corpus import Case, load_manifest, recipe
+from safetensors_corpus import load_manifest, recipe
 from safetensors_corpus.manifest import ROOT_MARK
 from safetensors_corpus.packed import corpus_root
-from safetensors_corpus.publish.packages import (
-    LARGEST_PACKAGE,
-    NAME,
-    Package,
-    packages,
-)
+from safetensors_corpus.publish.packages import LARGEST_PACKAGE, NAME, Package, packages
 from safetensors_corpus.publish.release import ReleaseError
 
 from ..small import LICENSE as SHORT_LICENSE
@@ -63,15 +58,13 @@ def test_each_is_small_and_has_the_same_corpus(made: Made) -> None:
         assert by_name["LICENSE"] == LICENSE
         about = by_name["METADATA" if one.registry == "PyPI" else "README.md"].decode()
         assert f"{len(manifest.cases):,} cases, version {manifest.version}." in about
-        texts = [text for path, text in files.items() if not path.endswith((".bin", "corpus.json"))]
-        assert not [text for text in texts if b"{{" in text]
-        assert not [path for path in files if "__pycache__" in path]
+        texts = {path: text for path, text in files.items() if not path.endswith((".bin", "corpus.json"))}
+        assert not [path for path, text in texts.items() if b"{{" in text or "__pycache__" in path]
     ((slim, _),) = data
     rows = {row["id"]: row for row in manifest.raw["cases"]}
-    cases = json.loads(slim)["cases"]
-    assert [case["id"] for case in cases] == [case.id for case in manifest.cases]
-    for case in cases:
-        row = rows[case["id"]]
+    for case, wanted in zip(json.loads(slim)["cases"], manifest.cases, strict=True):
+        assert case["id"] == wanted.id
+        row = rows[wanted.id]
         for key in ("kind", "level", "rules", "steps", "action", "budget"):
             assert case.get(key) == (row.get(key) or None), (case["id"], key)
         assert outcomes(case) == outcomes(row)
@@ -172,23 +165,19 @@ def written() -> str:
     """Return the digest of what those programs must write."""
     found = hashlib.sha256()
     for case in load_manifest().cases:
-        if not case.heavy:
-            for data in of_case(case):
-                found.update(data)
+        if case.heavy:
+            continue
+        given, files = case.input, {}
+        for file in given.files:
+            data = recipe.expand(file.recipe) if file.recipe else file.source.read_bytes()
+            files[file.path] = data.replace(ROOT_MARK, ROOT.encode()) if file.template else data
+        if given.recipe:
+            found.update(recipe.expand(given.recipe))
+        elif given.file is not None and not files:
+            found.update(given.file.read_bytes())
+        for _, data in sorted(files.items()):
+            found.update(data)
     return found.hexdigest()
-
-
-def of_case(case: Case) -> Iterator[bytes]:
-    given = case.input
-    files = {}
-    for file in given.files:
-        data = recipe.expand(file.recipe) if file.recipe else file.source.read_bytes()
-        files[file.path] = data.replace(ROOT_MARK, ROOT.encode()) if file.template else data
-    if given.recipe:
-        yield recipe.expand(given.recipe)
-    elif given.file is not None and not files:
-        yield given.file.read_bytes()
-    yield from (data for _, data in sorted(files.items()))
 
 
 def do(folder: Path, *command: str, **env: str) -> str:
@@ -232,13 +221,8 @@ def in_go(packed: Package, folder: Path) -> str:
     (proxy / f"{version}.mod").write_bytes(members(packed.data)[f"{GO}@{version}/go.mod"])
     (folder / "go.mod").write_text(f"module everything\n\ngo 1.19\n\nrequire {GO} {version}\n")
     (folder / "main.go").write_text(IN_GO)
-    env = {
-        "GOPROXY": f"file://{folder}/proxy",
-        "GOSUMDB": "off",
-        "GOFLAGS": "-mod=mod -modcacherw",
-        "GOPATH": str(folder / "go"),
-        "GOTOOLCHAIN": "local",
-    }
+    env = {"GOPROXY": f"file://{folder}/proxy", "GOSUMDB": "off", "GOTOOLCHAIN": "local"}
+    env |= {"GOFLAGS": "-mod=mod -modcacherw", "GOPATH": str(folder / "go")}
     do(folder, "go", "vet", GO, **env)
     do(folder, "go", "test", GO, **env)
     return do(folder, "go", "run", ".", **env)

@@ -27,7 +27,7 @@ from safetensors_reference.model.read import (
 from safetensors_reference.rules.errors import InvalidError
 from safetensors_reference.rules.faults import Fault
 
-from ..support import peak
+from ..support import peak, refusal
 
 A, B = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -47,12 +47,9 @@ class Model:
     metadata: Any = field(default_factory=lambda: {"total_size": TOTAL})
 
     def __post_init__(self) -> None:
+        self.path = self.folder / INDEX
         for shard, tensors in TENSORS.items():
             save_file(tensors, self.folder / shard, {"format": "np"} if shard == A else None)
-
-    @property
-    def path(self) -> Path:
-        return self.folder / INDEX
 
     def write(self, text: str | bytes | None = None) -> Path:
         if text is None:
@@ -116,20 +113,13 @@ def test_a_sound_model_has_no_faults_and_gives_the_entries_of_all_shards(model: 
     ("text", "marked"),
     [
         # The places of other faults of grammar are tested with those of headers.
-        (b"", b""),
-        (b"[]", b"["),
-        (b"\xef\xbb\xbf{}", b"\xef\xbb\xbf"),
-        *(
-            (b'{"weight_map":{}' + rest, marked)
-            for rest, marked in (
-                *((b"}x", b"x"), (b"} {}", b"{}"), (b",}", b","), (b',"x":[1,[+2]]}', b"+2")),
-                *((b',"x":"\xff"}', b"\xff"), (b',"x":"\\ud800"}', b"\\ud800"), (b',"x":"open}', b'"open}')),
-            )
-        ),
-        (b'{"weight_map":{', b""),
-        (b'{"weight_map":{"a"}}', b"}"),
+        (b"", b""), (b"[]", b"["), (b"\xef\xbb\xbf{}", b"\xef\xbb\xbf"), (b'{"weight_map":{', b""),
+        (b'{"weight_map":{"a"}}', b"}"), (b'{"weight_map":{}}x', b"x"), (b'{"weight_map":{}} {}', b"{}"),
+        (b'{"weight_map":{},}', b","), (b'{"weight_map":{},"x":[1,[+2]]}', b"+2"),
+        (b'{"weight_map":{},"x":"\xff"}', b"\xff"), (b'{"weight_map":{},"x":"\\ud800"}', b"\\ud800"),
+        (b'{"weight_map":{},"x":"open}', b'"open}'),
     ],
-)
+)  # fmt: skip
 def test_text_that_is_no_utf8_json_object_is_refused(model: Model, text: bytes, marked: bytes) -> None:
     (fault,) = (f for f in model.explain(text).faults if f.code == "IDX_NOT_JSON")
     assert (fault.rule, text[fault.start : fault.end]) == ("IDX-01", marked)
@@ -224,8 +214,7 @@ def test_a_second_copy_of_a_tensor_is_reported(model: Model, copy: Any) -> None:
     save_file({**TENSORS[B], "a": copy}, model.folder / B)
     fault, at = model.one()
     assert (fault.code, fault.rule, fault.path) == ("IDX_TENSOR_DUPLICATE", "IDX-11", ("weight_map", "a"))
-    assert at.decode() == f'"{A}"'
-    assert B in fault.message
+    assert (at.decode(), B in fault.message) == (f'"{A}"', True)
     for shard in (A, B):
         save_file({**TENSORS[shard], "x": np.zeros(1)}, model.folder / shard)
     assert model.faults() == [("IDX_TENSOR_UNINDEXED", "IDX-10"), ("IDX_TENSOR_DUPLICATE", "IDX-11")]
@@ -256,16 +245,14 @@ def test_shards_behind_symbolic_links_are_read_and_noted(model: Model, tmp_path:
         (tmp_path / name).rename(tmp_path / f"blob{number}")
         (snapshot / name).symlink_to(f"../../blob{number}")
     seen = explain_index(snapshot / INDEX)
-    assert (seen.faults, [n.rule for n in seen.notes]) == ([], ["IDX-06", "IDX-06"])
+    notes = [(n.rule, index[n.start : n.end].decode()) for n in seen.notes]
+    assert (seen.faults, notes) == ([], [("IDX-06", f'"{A}"'), ("IDX-06", f'"{B}"')])
     assert "../../blob1" in seen.notes[1].message
-    assert [index[n.start : n.end].decode() for n in seen.notes] == [f'"{A}"', f'"{B}"']
 
 
-def link_loop(path: Path) -> None:
-    path.symlink_to(path)
-
-
-@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, link_loop, lambda p: p.symlink_to("/dev/zero")])
+@pytest.mark.parametrize(
+    "make", [Path.mkdir, os.mkfifo, lambda p: p.symlink_to(p), lambda p: p.symlink_to("/dev/zero")]
+)
 def test_a_shard_that_is_no_regular_file_is_refused_without_waiting(
     model: Model, make: Callable[[Path], object]
 ) -> None:
@@ -273,8 +260,7 @@ def test_a_shard_that_is_no_regular_file_is_refused_without_waiting(
     make(model.folder / B)
     fault, _ = model.one()
     assert (fault.code, fault.rule) == ("IDX_SHARD_MISSING", "IDX-08")
-    assert "cannot be read" in fault.message
-    assert str(model.folder) not in fault.message
+    assert ("cannot be read" in fault.message, str(model.folder) in fault.message) == (True, False)
 
 
 # ---- IDX-09, IDX-10, IDX-11, IDX-14: what the shards hold ----
@@ -334,13 +320,10 @@ def test_sizes_that_are_claimed_cost_no_memory(model: Model) -> None:
     model.metadata = {"total_size": 2**62}
     path = model.write()
     assert peak(lambda: explain_index(path)) < 1_000_000
-    with path.open("wb") as file:
-        file.truncate(2**40)
+    os.truncate(path, 2**40)
     assert peak(lambda: explain_index(path)) < 1_000_000
-    seen = explain_index(path)
-    well_formed(seen)
-    assert [(f.code, f.rule) for f in seen.faults] == [("LIM_MEMORY", "LIM-06")]
-    assert "IDX-13" in seen.faults[0].message
+    (fault,) = explain_index(path).faults
+    assert (fault.code, fault.rule, "IDX-13" in fault.message) == ("LIM_MEMORY", "LIM-06", True)
 
 
 def test_text_without_meaning_costs_a_small_multiple_of_its_size(model: Model) -> None:
@@ -358,12 +341,11 @@ def test_faults_have_a_limit_that_is_told(model: Model, monkeypatch: pytest.Monk
     model.weight_map.update({f"n{i}": i for i in range(20)})
     assert len(model.explain().faults) == 20
     monkeypatch.setattr(shard_index, "FAULT_LIMIT", 7)
-    seen = model.explain()
-    assert (len(seen.faults), seen.complete) == (7, False)
-    assert "no more faults" in seen.faults[-1].message
-    model.weight_map = {f"n{i}": A for i in range(20)}
-    seen = model.explain()
-    assert (len(seen.faults), seen.complete) == (7, False)
+    for weight_map in (model.weight_map, {f"n{i}": A for i in range(20)}):
+        model.weight_map = weight_map
+        seen = model.explain()
+        assert (len(seen.faults), seen.complete) == (7, False)
+        assert "no more faults" in seen.faults[-1].message
 
 
 # ---- shards with faults, several faults, errors ----
@@ -372,12 +354,13 @@ def test_faults_have_a_limit_that_is_told(model: Model, monkeypatch: pytest.Monk
 def test_the_faults_of_a_shard_are_faults_of_the_index(model: Model) -> None:
     path = model.folder / B
     path.write_bytes(path.read_bytes() + b"!")
+    size = path.stat().st_size
     fault, at = model.one()
-    assert (fault.code, fault.rule, fault.path) == ("OFF_TRAILING", "OFF-08", ("weight_map", "c"))
-    assert at.decode() == f'"{B}"'
-    assert fault.message.startswith(f'"{B}" at byte {path.stat().st_size - 1:,}: ')
-    inner = explain_index(model.path).shards[B].faults
-    assert [(f.start, f.end) for f in inner] == [(path.stat().st_size - 1, path.stat().st_size)]
+    told = ("OFF_TRAILING", "OFF-08", ("weight_map", "c"), f'"{B}"')
+    assert (fault.code, fault.rule, fault.path, at.decode()) == told
+    assert fault.message.startswith(f'"{B}" at byte {size - 1:,}: ')
+    (inner,) = explain_index(model.path).shards[B].faults
+    assert (inner.start, inner.end) == (size - 1, size)
 
 
 def test_a_shard_tolerated_by_the_profile_is_tolerated_in_the_index(model: Model) -> None:
@@ -387,8 +370,8 @@ def test_a_shard_tolerated_by_the_profile_is_tolerated_in_the_index(model: Model
     path.write_bytes((length + 1).to_bytes(8, "little") + b" " + raw[8:])
     assert model.faults() == [("HDR_BAD_START", "HDR-02")]
     seen = explain_index(model.path, "official")
-    assert seen.faults == []
-    assert [(f.code, f.path) for f in seen.tolerated] == [("HDR_BAD_START", ("weight_map", "c"))]
+    tolerated = [(f.code, f.path) for f in seen.tolerated]
+    assert (seen.faults, tolerated) == ([], [("HDR_BAD_START", ("weight_map", "c"))])
     assert open_index(model.path, "official").total_size == TOTAL
     with pytest.raises(InvalidIndexError):
         open_index(model.path)
@@ -401,37 +384,28 @@ def test_all_faults_are_collected_in_the_order_of_the_index(model: Model) -> Non
         f'"weight_map":{{"a":"{A}","a":7,"b":"../b.bin","c":"{B}","z":"{A}",}}}} ?'
     )
     assert model.faults(text) == [
-        ("IDX_SIZE_MISMATCH", "IDX-03"),
-        ("HDR_DUP_KEY", "IDX-12"),
-        ("HDR_DUP_KEY", "IDX-12"),
-        ("IDX_NO_WEIGHT_MAP", "IDX-01"),
-        ("IDX_BAD_FILENAME", "IDX-04"),
-        ("IDX_BAD_EXTENSION", "IDX-07"),
-        ("IDX_TENSOR_UNINDEXED", "IDX-10"),
-        ("IDX_SHARD_MISSING", "IDX-08"),
-        ("IDX_TENSOR_MISSING", "IDX-09"),
-        ("IDX_NOT_JSON", "IDX-01"),
-        ("IDX_NOT_JSON", "IDX-01"),
-    ]
+        ("IDX_SIZE_MISMATCH", "IDX-03"), *[("HDR_DUP_KEY", "IDX-12")] * 2, ("IDX_NO_WEIGHT_MAP", "IDX-01"),
+        ("IDX_BAD_FILENAME", "IDX-04"), ("IDX_BAD_EXTENSION", "IDX-07"), ("IDX_TENSOR_UNINDEXED", "IDX-10"),
+        ("IDX_SHARD_MISSING", "IDX-08"), ("IDX_TENSOR_MISSING", "IDX-09"), *[("IDX_NOT_JSON", "IDX-01")] * 2,
+    ]  # fmt: skip
 
 
 def test_open_index_raises_with_all_faults(model: Model) -> None:
     model.weight_map.update(e=A, f="x.bin")
     with pytest.raises(InvalidIndexError) as caught:
         open_index(model.write())
-    assert [f.code for f in caught.value.explanation.faults] == ["IDX_TENSOR_MISSING", "IDX_BAD_EXTENSION"]
-    assert (caught.value.code, caught.value.rule) == ("IDX_TENSOR_MISSING", "IDX-09")
-    assert isinstance(caught.value, InvalidError)
+    err = caught.value
+    assert [f.code for f in err.explanation.faults] == ["IDX_TENSOR_MISSING", "IDX_BAD_EXTENSION"]
+    assert (err.code, err.rule, isinstance(err, InvalidError)) == ("IDX_TENSOR_MISSING", "IDX-09", True)
     place = r" at byte \d+: .* \(and 1 more fault\)$"
-    assert re.match(rf"{re.escape(str(model.path))}: IDX_TENSOR_MISSING \[IDX-09\]{place}", str(caught.value))
+    assert re.match(rf"{re.escape(str(model.path))}: IDX_TENSOR_MISSING \[IDX-09\]{place}", str(err))
 
 
 def test_an_index_that_cannot_be_read_is_no_invalid_one(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "absent.index.json", tmp_path, tmp_path / "fifo", Path("a\x00b")):
         for function in (explain_index, open_index):
-            with pytest.raises(UnreadableError):
-                function(path)
+            refusal(UnreadableError, function, path)
 
 
 def test_messages_stay_short_when_names_are_long(model: Model) -> None:

@@ -55,16 +55,13 @@ class Folder:
         return judged
 
 
-OLD = shard_name("model", 1, 2)
+ONE, OLD = "model.safetensors", shard_name("model", 1, 2)
 SECOND = {A: shard("a"), C: shard("c")}
 Told = tuple[str, str | None, str, str | None]
 FOLDERS: dict[str, tuple[Folder, list[Told]]] = {
     "whole": (Folder(), []),
     "whole without an index": (Folder(weight_map=None), [(A, None, "IDX-15", None)]),
-    "a missing shard": (
-        Folder(SECOND),
-        [(INDEX, "IDX_SHARD_MISSING", "IDX-08", "$['weight_map']['b']")],
-    ),
+    "a missing shard": (Folder(SECOND), [(INDEX, "IDX_SHARD_MISSING", "IDX-08", "$['weight_map']['b']")]),
     "a missing shard without an index": (
         Folder(SECOND, weight_map=None),
         [(B, "IDX_SHARD_MISSING", "IDX-08", None), (A, None, "IDX-15", None)],
@@ -74,10 +71,7 @@ FOLDERS: dict[str, tuple[Folder, list[Told]]] = {
         Folder(total=11),
         [(INDEX, "IDX_SIZE_MISMATCH", "IDX-03", "$['metadata']['total_size']")],
     ),
-    "one file with an index": (
-        Folder({"model.safetensors": shard("a")}, {"a": "model.safetensors"}, 4),
-        [],
-    ),
+    "one file with an index": (Folder({ONE: shard("a")}, {"a": ONE}, 4), []),
     "a tensor elsewhere and twice": (
         Folder({**SECOND, B: shard("a", "c")}),
         [
@@ -104,9 +98,9 @@ FOLDERS: dict[str, tuple[Folder, list[Told]]] = {
         ],
     ),
     "other candidates": (
-        Folder(more=("model.safetensors", "consolidated.safetensors", "b.safetensors.index.json")),
+        Folder(more=(ONE, "consolidated.safetensors", "b.safetensors.index.json")),
         [
-            ("model.safetensors", None, "IDX-15", None),
+            (ONE, None, "IDX-15", None),
             (INDEX, None, "IDX-16", None),
             ("consolidated.safetensors", None, "IDX-15", None),
         ],
@@ -121,9 +115,8 @@ def test_what_is_told_of_a_folder(name: str) -> None:
     assert [(f.file, f.code, f.issue.rule, f.field) for f in judged.findings] == told
     whole = not judged.of("fault")
     assert judged.status == ("valid" if whole else "invalid")
-    assert (judged.tensors, judged.data_size) == (
-        (len(folder.shards), folder.total) if whole else (None, None)
-    )
+    sizes = (len(folder.shards), folder.total) if whole else (None, None)
+    assert (judged.tensors, judged.data_size) == sizes
 
 
 def test_messages_say_what_is_missing() -> None:
@@ -153,8 +146,7 @@ def test_copies_of_a_shard_are_cut() -> None:
     names = [f"t{n}" for n in range(MAX_DUPLICATES + 5)]
     folder = Folder({A: shard(*names), B: shard(*names), C: shard()}, weight_map=None)
     judged = folder.judge()
-    assert len(judged.of("fault")) == MAX_DUPLICATES
-    assert not judged.complete
+    assert (len(judged.of("fault")), judged.complete) == (MAX_DUPLICATES, False)
 
 
 def test_a_shard_that_the_index_does_not_name() -> None:
@@ -180,13 +172,11 @@ def test_it_is_whole_just_when_nothing_is_missing(
     gone: set[str], indexed: bool, total: int, held: set[str]
 ) -> None:
     folder = Folder(total=total) if indexed else Folder(weight_map=None)
-    if indexed:
-        folder.shards = {
-            name: shard(tensor) if tensor in held else shard()
-            for name, tensor in zip((A, B, C), "abc", strict=True)
-        }
-    for name in gone:
-        del folder.shards[name]
+    for name, tensor in zip((A, B, C), "abc", strict=True):
+        if indexed and tensor not in held:
+            folder.shards[name] = shard()
+        if name in gone:
+            del folder.shards[name]
     if not folder.shards and not indexed:
         return
     whole = not gone and (not indexed or (total == 12 and held == set("abc")))

@@ -47,6 +47,7 @@ def test_names_of_files_and_others() -> None:
     for name in ("x", "x.bin", "x.safetensors.bin", "x.SAFETENSORS", "x.safetensors ", "xsafetensors"):
         assert found(name) == [EXTENSION]
     assert (found("%2e%2e"), found("../x.bin")) == ([REMOTE, EXTENSION], [NAME, EXTENSION])
+    assert shard_name("model", 99_999, 100_000) == "model-99999-of-100000.safetensors"
     assert found("%" + "25" * 500_000 + ".safetensors") == [NAME], "decoding takes bounded time"
 
 
@@ -80,10 +81,6 @@ def test_a_name_without_faults_stays_in_the_directory_whatever_takes_it_for_a_pa
         name = unquote(name)
 
 
-def test_a_shard_may_have_a_number_of_more_than_five_digits() -> None:
-    assert shard_name("model", 99_999, 100_000) == "model-99999-of-100000.safetensors"
-
-
 WATCH = """
 import json, os, sys
 from safetensors_reference.model.read import explain_index
@@ -104,7 +101,7 @@ def test_no_file_outside_the_directory_is_ever_opened(tmp_path: Path) -> None:
     (folder / "sub").mkdir(parents=True)
     for place in (tmp_path / "outer", tmp_path, folder / "sub", folder):
         save_file({"w": np.zeros(2)}, place / "x.safetensors")
-    names = [
+    stems = [
         "../x",
         "../../x",
         "sub/x",
@@ -116,20 +113,16 @@ def test_no_file_outside_the_directory_is_ever_opened(tmp_path: Path) -> None:
         "x.safetensors\0",
         "x",
     ]
-    names = [f"{name}.safetensors" for name in [*names, str(tmp_path / "x"), f"file://{tmp_path}/x"]] + [
-        "x.bin",
-        "..",
-        "",
-    ]
+    stems += [str(tmp_path / "x"), f"file://{tmp_path}/x"]
+    names = [*(f"{stem}.safetensors" for stem in stems), "x.bin", "..", ""]
     for decoy in ("..\\x.safetensors", "C:x.safetensors", "%2e%2e%2fx.safetensors", "x.bin"):
         (folder / decoy).write_bytes(b"decoy")
     index = folder / INDEX
     weight_map = {f"w{n}": name for n, name in enumerate(names)}
     index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
-    argv = [sys.executable, "-c", WATCH, str(tmp_path), str(index)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    events, codes = json.loads(done.stdout)
-    opened = {name for event, name in events if event == "open" and name.startswith(str(tmp_path))}
+    said = subprocess.check_output([sys.executable, "-c", WATCH, tmp_path, index])
+    events, codes = json.loads(said)
+    opened = {name for _, name in events if name.startswith(str(tmp_path))}
     assert opened == {str(index), str(folder / "x.safetensors")}
     assert {event for event, _ in events} == {"open"}
     assert codes == ["IDX_BAD_EXTENSION", "IDX_BAD_FILENAME", "IDX_TENSOR_MISSING", "IDX_TENSOR_UNINDEXED"]

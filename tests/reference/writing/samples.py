@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +48,7 @@ class Sample:
 def content(code: str, shape: tuple[int, ...], rng: random.Random) -> Array:
     """Return a plain array of random bits, every NaN included."""
     dtype = np.dtype(NUMPY_TYPES[code])
-    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    count = math.prod(shape) * dtype.itemsize
     bits = bytes(rng.randrange(2) for _ in range(count)) if code == "BOOL" else rng.randbytes(count)
     return np.frombuffer(bytearray(bits), dtype).reshape(shape)
 
@@ -61,7 +62,9 @@ def lay_out(plain: Array, layout: str, rng: random.Random) -> Array:
         return plain.transpose(order).copy().transpose(np.argsort(order))
     if layout == "gaps":
         steps = [rng.randint(1, 3) for _ in plain.shape]
-        room = content_of_ones(plain, [d * s for d, s in zip(plain.shape, steps, strict=True)])
+        wide = [d * s for d, s in zip(plain.shape, steps, strict=True)]
+        # Bytes of 0x01 lie between the elements and must not turn up in a file.
+        room = np.full(math.prod(wide) * plain.itemsize, 1, np.uint8).view(plain.dtype).reshape(wide)
         parts: Any = (..., *(slice(None, None, s) for s in steps))
         view: Array = room[parts]
         view[...] = plain
@@ -81,12 +84,6 @@ def lay_out(plain: Array, layout: str, rng: random.Random) -> Array:
     return plain
 
 
-def content_of_ones(like: Array, shape: list[int]) -> Array:
-    """Return an array whose every byte is 0x01, which must not turn up in a file."""
-    count = int(np.prod(shape, dtype=np.int64)) * like.dtype.itemsize
-    return np.full(count, 1, np.uint8).view(like.dtype).reshape(shape)
-
-
 @st.composite
 def samples(draw: DrawFn, layouts: tuple[str, ...] = LAYOUTS) -> Sample:
     code = draw(st.sampled_from(sorted(NUMPY_TYPES)))
@@ -97,10 +94,9 @@ def samples(draw: DrawFn, layouts: tuple[str, ...] = LAYOUTS) -> Sample:
         wide = shape
         shape = tuple(rng.choice((1, d)) for d in shape)
         plain = content(code, shape, rng)
-        spread = [
-            plain[tuple(i % d for i, d in zip(at, shape, strict=True))].tobytes() for at in np.ndindex(*wide)
-        ]
-        return Sample(np.broadcast_to(plain, wide), code, wide, b"".join(spread))
+        places = (tuple(i % d for i, d in zip(at, shape, strict=True)) for at in np.ndindex(*wide))
+        spread = b"".join(plain[place].tobytes() for place in places)
+        return Sample(np.broadcast_to(plain, wide), code, wide, spread)
     plain = content(code, shape, rng)
     return Sample(lay_out(plain.copy(), layout, rng), code, shape, plain.tobytes())
 

@@ -18,7 +18,6 @@ from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing.numpy import save, save_file
 
-from ..strategies import FEWER
 from ..support import peak, raw_bytes
 from .samples import NUMPY_TYPES, Sample, dicts, metadata, wanted
 from .support import read_official, untouched
@@ -28,39 +27,28 @@ def arrays(samples: dict[str, Sample]) -> dict[str, Any]:
     return {name: sample.array for name, sample in samples.items()}
 
 
-@FEWER
-@given(dicts(), metadata())
-def test_the_official_reader_gets_back_what_was_saved(
+@given(dicts() | dicts(("plain", "read-only")), metadata())
+def test_what_was_saved_is_read_by_all_readers_and_the_official_writer_writes_the_same(
     samples: dict[str, Sample], strings: dict[str, str] | None
 ) -> None:
     file = save(arrays(samples), strings)
     assert read_official(file) == wanted(samples)
     explanation = explain(file, "text")
-    assert explanation.faults == []
+    assert (explanation.faults, read_header(file).metadata) == ([], strings)
     assert explanation.header is not None
-    assert explanation.header.metadata == strings
     for info in explanation.header.tensors.values():  # WRT-04
         assert (explanation.header.data_start + info.begin) % np.dtype(NUMPY_TYPES[info.dtype]).itemsize == 0
     turned = None if strings is None else dict(reversed(strings.items()))
     assert save(dict(reversed(arrays(samples).items())), turned) == file
-
-
-@FEWER
-@given(dicts(("plain", "read-only")), metadata(max_size=1))
-def test_bytes_are_those_of_the_official_writer_and_our_readers_read_them(
-    samples: dict[str, Sample], strings: dict[str, str] | None
-) -> None:
-    if not samples and strings == {}:
-        return  # the one file that the official writer gets wrong (WRT-05)
-    file = bytes(safetensors.numpy.save(arrays(samples), strings))
-    assert save(arrays(samples), strings) == file
-    assert read_header(file).metadata == strings
+    # The official writer has other layouts, no order of metadata, and gets one file wrong (WRT-05).
+    plain = all(s.array.flags.c_contiguous and s.array.dtype.isnative for s in samples.values())
+    if plain and len(strings or ()) < 2 and (samples or strings != {}):
+        assert bytes(safetensors.numpy.save(arrays(samples), strings)) == file
     for ours in (ours_numpy, ours_torch):
         loaded: dict[str, Any] = dict(ours.load(file))
         assert ours.save(loaded, strings) == file
-        assert {n: (tuple(t.shape), raw_bytes(t)) for n, t in loaded.items()} == {
-            name: (s.shape, s.raw) for name, s in samples.items()
-        }
+        found = {n: (tuple(t.shape), raw_bytes(t)) for n, t in loaded.items()}
+        assert found == {name: (s.shape, s.raw) for name, s in samples.items()}
 
 
 @pytest.mark.parametrize(
@@ -100,20 +88,18 @@ DTYPE, SIZE = ("WRT_UNSUPPORTED_DTYPE", "WRT-09"), ("WRT_SIZE_MISMATCH", "WRT-17
 REFUSED: list[tuple[Any, tuple[str, str]]] = [
     *((np.zeros(1, code), DTYPE) for code in ("c16", "g", "O", "U1", "S1", "M8[s]", "m8[s]", "V1", "u1,f4")),
     # E4M3 without the suffix "fn" is another type.
-    *(
-        (np.zeros(2, kind), DTYPE)
-        for kind in (ml_dtypes.int4, ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e4m3)
-    ),
+    *((np.zeros(2, t), DTYPE) for t in (ml_dtypes.int4, ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e4m3)),
     *((odd, DTYPE) for odd in (np.ma.array([1, 2], mask=[False, True]), np.ma.masked, [1.0], None)),
+    *(
+        (PackedTensor(code, shape, np.zeros(size, kind)), told)
+        for code, shape, size, kind, told in (
+            ("F4", (2,), 1, "f2", SIZE), ("F4", (2, 2), (2, 1), "u1", SIZE), ("F6_E2M3", (8,), 5, "u1", SIZE),
+            ("F4", (3,), 2, "u1", SIZE), ("U8", (1,), 1, "u1", DTYPE), ("F5", (8,), 5, "u1", DTYPE),
+            ("F4", (0, 2**64), 0, "u1", ("SHP_OVERFLOW", "WRT-20")),
+        )
+    ),
     (PackedTensor("F4", (2,), b"\0"), SIZE),
-    (PackedTensor("F4", (2,), np.zeros(1, "f2")), SIZE),
-    (PackedTensor("F4", (2, 2), np.zeros((2, 1), "u1")), SIZE),
-    (PackedTensor("F6_E2M3", (8,), np.zeros(5, "u1")), SIZE),
-    (PackedTensor("F4", (3,), np.zeros(2, "u1")), SIZE),
-    (PackedTensor("U8", (1,), np.zeros(1, "u1")), DTYPE),
-    (PackedTensor("F5", (8,), np.zeros(5, "u1")), DTYPE),
-    (PackedTensor("F4", (0, 2**64), np.zeros(0, "u1")), ("SHP_OVERFLOW", "WRT-20")),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "told"), REFUSED)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from safetensors_reference import read_header
 from safetensors_reference.arrays.numpy import PackedTensor
@@ -45,10 +47,8 @@ def words(array: Array) -> torch.Tensor:
         return torch.from_numpy(array.view(f"i{array.itemsize}"))
 
 
-def torch_type(code: str) -> torch.dtype:
-    name = "float4_e2m1fn_x2" if code == "F4" else np.dtype(NUMPY_TYPES[code]).name
-    dtype: torch.dtype = getattr(torch, name)
-    return dtype
+def torch_type(code: str) -> Any:
+    return getattr(torch, "float4_e2m1fn_x2" if code == "F4" else np.dtype(NUMPY_TYPES[code]).name)
 
 
 @FEWER
@@ -88,18 +88,14 @@ def test_plain_data_of_subclasses_and_packed_tensors() -> None:
         pass
 
     weight = torch.nn.Linear(1, 1).weight
-    rows = read_official(
-        save(
-            {
-                "label": torch.arange(2, dtype=torch.uint8).as_subclass(Labelled),
-                "buffer": torch.nn.Buffer(torch.zeros(1)),
-                "weight": weight,
-                "packed": PackedTensor("F6_E2M3", (4,), torch.arange(6, dtype=torch.uint8)[::2]),
-            }
-        )
-    )
+    tensors = {
+        "label": torch.arange(2, dtype=torch.uint8).as_subclass(Labelled),
+        "buffer": torch.nn.Buffer(torch.zeros(1)),
+        "weight": weight,
+        "packed": PackedTensor("F6_E2M3", (4,), torch.arange(6, dtype=torch.uint8)[::2]),
+    }
     assert weight.requires_grad
-    assert rows == {
+    assert read_official(save(tensors)) == {
         "label": ("U8", (2,), b"\0\1"),
         "buffer": ("F32", (1,), bytes(4)),
         "weight": ("F32", (1, 1), weight.detach().numpy().tobytes()),
@@ -112,9 +108,8 @@ def test_conjugate_and_negative_views() -> None:
     negative = z.clone().conj().imag
     assert negative.is_neg()
     loaded = safetensors.torch.load(save({"conj": z.conj(), "neg": negative, "sub": z.clone()[1:].conj()}))
-    assert loaded["conj"].tolist() == [1 - 2j, 3 + 4j]
-    assert loaded["neg"].tolist() == [-2, 4]
-    assert loaded["sub"].tolist() == [3 + 4j]
+    found = {name: tensor.tolist() for name, tensor in loaded.items()}
+    assert found == {"conj": [1 - 2j, 3 + 4j], "neg": [-2, 4], "sub": [3 + 4j]}
 
 
 # ---- sharing ----
@@ -123,10 +118,10 @@ def test_conjugate_and_negative_views() -> None:
 def test_views_without_a_common_byte_are_independent() -> None:
     fused = torch.arange(24.0).reshape(4, 6)
     parts = {"q": fused[:, :2], "k": fused[:, 2:4], "v": fused[:, 4:]}
-    loaded = safetensors.torch.load(save(parts))
-    assert all(torch.equal(loaded[name], part) for name, part in parts.items())
     halves = {"even": fused.view(-1)[::2], "odd": fused.view(-1)[1::2]}
-    assert safetensors.torch.load(save(halves))["odd"].tolist() == list(range(1, 24, 2))
+    for views in (parts, halves):
+        loaded = safetensors.torch.load(save(views))
+        assert all(torch.equal(loaded[name], view) for name, view in views.items())
 
 
 BASE = torch.arange(12.0)
@@ -168,9 +163,7 @@ def freed() -> torch.Tensor:
     return tensor
 
 
-def fake() -> torch.Tensor:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
+def fake() -> Any:
     with FakeTensorMode():
         return torch.zeros(3)
 
@@ -231,9 +224,7 @@ FOREIGN: dict[str, Callable[[], object]] = {
     "grad": lambda: within(torch.func.grad),
     "zero": lambda: save({"w": torch._efficientzerotensor((2,))}),
     "torch function": lambda: save({"w": torch.ones(2).as_subclass(Refusing)}),
-    "packed torch function": lambda: save(
-        {"w": PackedTensor("F4", (2,), torch.ones(2).as_subclass(Refusing))}
-    ),
+    "packed": lambda: save({"w": PackedTensor("F4", (2,), torch.ones(2).as_subclass(Refusing))}),
 }
 
 
@@ -252,11 +243,8 @@ def views(draw: DrawFn) -> tuple[torch.Tensor, set[int]]:
     shape = draw(st.lists(st.integers(1, 4), max_size=3))
     strides = [draw(st.integers(0, 8)) for _ in shape]
     at = draw(st.integers(0, 40 // size))
-    places = (
-        torch.arange(640)
-        .reshape(-1, size)
-        .as_strided([*shape, size], [*(s * size for s in strides), 1], at * size)
-    )
+    rows, steps = torch.arange(640).reshape(-1, size), [*(s * size for s in strides), 1]
+    places = rows.as_strided([*shape, size], steps, at * size)
     return MEMORY.view(WORDS[size]).as_strided(shape, strides, at), set(places.reshape(-1).tolist())
 
 
@@ -302,11 +290,7 @@ def test_many_views_of_one_storage_are_quick() -> None:
 def test_a_pair_that_is_too_hard_counts_as_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = place("a", 4096, (4,), (2,)), place("b", 4100, (4,), (2,))
     assert not regions_overlap(a, b)
-
-    def give_up(*_: object, **__: object) -> bool:
-        raise np.exceptions.TooHardError
-
-    monkeypatch.setattr(np, "shares_memory", give_up)
+    monkeypatch.setattr(np, "shares_memory", Mock(side_effect=np.exceptions.TooHardError))
     assert regions_overlap(a, b)
 
 
