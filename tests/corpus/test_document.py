@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_corpus import ManifestError, load_manifest, recipe
@@ -45,7 +45,8 @@ def refused(folder: Path, how: Callable[[Raw], object]) -> str:
 def test_every_command_refuses_what_is_not_loaded(folder: Path, command: tuple[str, ...]) -> None:
     message = refused(folder, lambda raw: case_of(raw, "framing/plain")["input"].update(file="../x"))
     words = [str(folder.parent / word) if word == "OUT" else word for word in command]
-    assert run(*words, "-c", folder, err=message).exit_code in (1, 2)
+    said = run(*words, "-c", folder, status=2 if command[0] == "copy" else 1, err=message).stderr
+    assert said.count("\n") == 1
     assert sorted(path.name for path in folder.parent.iterdir()) == ["corpus"]
 
 
@@ -277,46 +278,3 @@ def test_a_copy_removes_and_writes_nothing_but_files_of_a_corpus(folder: Path, t
     run("copy", "-c", folder, target, "--force", status=2, err="a link leads out")
     assert (target / ".git/hooks/pre-commit").read_text() == "mine"
     assert list(outside.iterdir()) == []
-
-
-values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=5)
-    | st.sampled_from(PATHS[:6]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path] if path else []
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-        if isinstance(inner, (dict, list)):
-            found += _places(inner, (*path, key))
-        else:
-            found.append((*path, key))
-    return found
-
-
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(data=st.data(), value=values)
-def test_any_value_anywhere_is_loaded_or_refused(folder: Path, data: st.DataObject, value: Any) -> None:
-    small = folder / "corpus.json.good"
-    if not small.exists():
-        small.write_bytes((folder / "corpus.json").read_bytes())
-    raw = json.loads(small.read_bytes())
-    put(raw["cases"], data.draw(st.sampled_from(_places(raw["cases"]))), value)
-    save(folder, raw)
-    try:
-        manifest = load_manifest(folder)
-    except ManifestError:
-        return
-    for loaded in manifest.cases:
-        for file in loaded.input.files:
-            assert (folder / file.path).resolve().is_relative_to(folder.resolve())
-            assert file.source.resolve().is_relative_to(folder.resolve() / "files")
-        if loaded.input.file is not None:
-            assert loaded.input.file.resolve().is_relative_to(folder.resolve() / "files")

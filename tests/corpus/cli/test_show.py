@@ -146,15 +146,6 @@ def test_on_a_narrow_terminal_titles_are_cut_and_then_left_out(folder: Path) -> 
     assert "title" not in "".join(list_lines(cases, 60))
 
 
-@pytest.mark.parametrize("command", [("list",), ("show", "framing/plain"), ("stats",)])
-@pytest.mark.parametrize("content", [None, "garbage", "[]", '{"schema_version": 9}'])
-def test_an_unusable_corpus_is_one_line(tmp_path: Path, command: tuple[str, ...], content: Any) -> None:
-    if content is not None:
-        (tmp_path / "corpus.json").write_text(content)
-    result = run(command[0], "-c", tmp_path, *command[1:], status=1, err=str(tmp_path))
-    assert result.stderr.count(os.linesep) == 1
-
-
 def test_list_shows_every_case_with_what_it_expects(manifest: Manifest, written: Path) -> None:
     out = run("list", "-c", written).stdout.splitlines()
     assert out[-1] == f"{len(manifest.cases):,} cases"
