@@ -40,40 +40,25 @@ def _run(*args: str | Path) -> Result:
     return result
 
 
-@pytest.fixture
-def checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A checkout with docs and nothing else."""
+def test_adding_writing_and_checking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a checkout with docs and nothing else; those of ``stc corpus bugs`` test more of writing a page."""
     (tmp_path / "docs").mkdir()
     monkeypatch.setattr(cli, "docs_folder", lambda: tmp_path / "docs")
-    return tmp_path
-
-
-def test_adding_writing_and_checking(checkout: Path) -> None:
     empty = _run("--check")
     assert (empty.exit_code, "no trends" in empty.output) == (2, True)
-    added = _run("--add", TRENDS / "mlx.json")
-    target = checkout / "reports" / "published" / "trends" / "mlx.json"
-    assert added.output == f"wrote {target}\n"
-    assert target.read_bytes() == (TRENDS / "mlx.json").read_bytes()
-    page = checkout / "docs" / "trophies.md"
-    stale = _run("--check")
-    assert (stale.exit_code, stale.output) == (1, f"{page} is out of date; run: stc trophies --write\n")
-    assert not page.exists()
-    assert _run("--write").output == f"wrote {page}\n"
-    for option in ("--check", "--write"):
-        again = _run(option)
-        assert (again.exit_code, again.output) == (0, f"up to date: {page}\n")
-    assert "FB-43   mlx" in _run().output
-    assert _run("--write", "--check").exit_code == 2
-
-
-def test_what_cannot_be_written_or_is_no_checkout(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (checkout / "reports").write_text("in the way")
+    (tmp_path / "reports").write_text("in the way")
     refused = _run("--add", TRENDS / "mlx.json")
     assert (refused.exit_code, "mlx.json: " in refused.output) == (2, True)
-    (checkout / "reports").unlink()
-    _run("--add", TRENDS / "mlx.json")
-    (checkout / "docs" / "trophies.md").mkdir()
-    assert _run("--write").exit_code == 2
+    (tmp_path / "reports").unlink()
+    target = tmp_path / "reports" / "published" / "trends" / "mlx.json"
+    assert _run("--add", TRENDS / "mlx.json").output == f"wrote {target}\n"
+    assert target.read_bytes() == (TRENDS / "mlx.json").read_bytes()
+    page = tmp_path / "docs" / "trophies.md"
+    stale = _run("--check")
+    assert (stale.exit_code, stale.output) == (1, f"{page} is out of date; run: stc trophies --write\n")
+    assert _run("--write").output == f"wrote {page}\n"
+    assert _run("--check").output == f"up to date: {page}\n"
+    assert "FB-43   mlx" in _run().output
+    assert _run("--write", "--check").exit_code == 2
     monkeypatch.setattr(cli, "docs_folder", lambda: None)
     assert "run in a checkout" in _run().output
