@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_reports.audit.build import build_report, report_text
 from safetensors_reports.audit.report import Report, RunPart
+from safetensors_reports.history.ledger import CorpusName, FailureRow, Line, lines_of
 from safetensors_reports.record.run import RunRecord
 
 
@@ -147,3 +148,25 @@ def write_finding(folder: Path, **changes: Any) -> Path:
     document = {**document, "reproduce": f"stc fuzz replay {document['slug']} {asked}", **changes}
     (folder / "finding.json").write_text(json.dumps(document), "ascii")
     return folder
+
+
+OLD, NEW = CorpusName("2026.10", "0" * 16), CorpusName("2026.11", "1" * 16)
+
+
+def fails(rule: str, cases: int, *named: str, verdict: str = "wrong-accept") -> FailureRow:
+    return FailureRow(rule, verdict, cases, named)
+
+
+def line(version: str, *failures: FailureRow, **more: Any) -> Line:
+    """Return a line of a made-up program; its counts are those of its failures."""
+    counts: dict[str, int] = {}
+    for row in failures:
+        counts[row.verdict] = counts.get(row.verdict, 0) + row.cases
+    fields: dict[str, Any] = {"history": 1, "program": "lib", "entry": "lib", "date": "2026-11-21"}
+    fields |= {"suite": "2026.11.0", "corpus": NEW, "steps": ("open", "read"), "asked": 100, "counts": counts}
+    return Line(version=version, failures=failures, **(fields | more))
+
+
+def lines(*records: RunRecord, **more: Any) -> list[Line]:
+    """Return the lines of the published report of some runs."""
+    return lines_of(report(*records, public=True, **more))

@@ -19,8 +19,7 @@ from safetensors_reports.text import (
 )
 from safetensors_reports.trophies.model import Expectations, trophies
 
-from .history.samples import line
-from .samples import HOLE, corpus, failing, report, run
+from .samples import HOLE, corpus, failing, line, report, run
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from safetensors_reports.history.ledger import append_lines
 from safetensors_reports.page.publish import publication
 
 from ...published_schemas import schema_error
-from ..samples import HOLE, TWICE, corpus, failing, report, run
-from .samples import OLD, line
+from ..samples import HOLE, OLD, TWICE, corpus, failing, line, report, run
 
 ISSUE = "https://example.org/issue/1"
 

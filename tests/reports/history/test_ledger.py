@@ -23,8 +23,7 @@ from safetensors_reports.history.ledger import (
 )
 
 from ...published_schemas import schema_error
-from ..samples import HOLE, TWICE, corpus, failing, report, run
-from .samples import NEW, OLD, fails, line, lines
+from ..samples import HOLE, NEW, OLD, TWICE, corpus, failing, fails, line, lines, report, run
 
 ISSUE = "https://example.org/issue/1"
 CRASHES, PASSES = (c.id for c in corpus().cases[:2])

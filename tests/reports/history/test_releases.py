@@ -8,7 +8,7 @@ from safetensors_reports.history.ledger import Ledger
 from safetensors_reports.history.releases import Passage, history_page
 from safetensors_reports.page.html import release_changes
 
-from .samples import OLD, fails, line
+from ..samples import OLD, fails, line
 
 
 def passage(before: list[object], after: list[object], **more: object) -> Passage:
