@@ -30,9 +30,9 @@ from safetensors_reports.trophies.model import (
     trophies,
 )
 
-from ...published_schemas import schema_error
+from ..published_schemas import schema_error
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 TRENDS = ROOT / "reports" / "published" / "trends"
 CHANGE = {
     "case": "layout/a",
