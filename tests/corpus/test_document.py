@@ -221,20 +221,17 @@ def test_wrong_types_are_one_clear_error(folder: Path, how: Callable[[Raw], obje
     assert words in refused(folder, how)
 
 
-@pytest.mark.parametrize(
-    ("requests", "why"),
-    [
+def test_repeated_requests_for_an_open_file_follow_its_opening() -> None:
+    for requests, why in (
         (["read"], None),
         (["hold", "hold", "tensor", "read", "tensor", "close", "hold"], None),
         (["tensor"], "tensor"),
         (["hold", "close", "tensor"], "tensor"),
         (["hold", "close", "read", "close"], "close"),
-    ],
-)
-def test_repeated_requests_for_an_open_file_follow_its_opening(requests: list[str], why: str | None) -> None:
-    action = {"do": "repeated", "requests": requests, "times": 100, "tensor": "w"}
-    reason = f"has an action that requests {why} while the file is not open"
-    assert list(action_faults("repeated", action)) == ([reason] if why else [])
+    ):
+        action = {"do": "repeated", "requests": requests, "times": 100, "tensor": "w"}
+        reason = f"has an action that requests {why} while the file is not open"
+        assert list(action_faults("repeated", action)) == ([reason] if why else []), requests
 
 
 @pytest.mark.parametrize(

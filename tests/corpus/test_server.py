@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import http.client
 import re
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -127,9 +126,8 @@ def test_what_was_sent_is_counted_and_a_head_is_no_content() -> None:
     assert server.sent == 18
 
 
-@pytest.mark.parametrize(
-    ("action", "why"),
-    [
+def test_an_action_of_another_form_is_one_clear_error() -> None:
+    for action, why in (
         ({"server": "ftp"}, "has action.server 'ftp'"),
         ({}, "has no action.server"),
         ({"server": "short", "after": -1}, "has action.after -1"),
@@ -138,12 +136,10 @@ def test_what_was_sent_is_counted_and_a_head_is_no_content() -> None:
         ({"do": "slice", "tensor": "w", "index": []}, "has an action that is not remote"),
         (None, "has no action"),
         ({"server": "cut", "after": 2}, ""),
-    ],
-)
-def test_an_action_of_another_form_is_one_clear_error(action: Any, why: str) -> None:
-    found = "".join(action_faults("remote", None if action is None else {"do": "remote", **action}))
-    assert found.startswith(why)
-    assert bool(found) == bool(why)
+    ):
+        found = "".join(action_faults("remote", None if action is None else {"do": "remote", **action}))
+        assert found.startswith(why), action
+        assert bool(found) == bool(why), action
 
 
 def test_an_action_is_told_in_words() -> None:

@@ -28,30 +28,25 @@ def verdict(demand: Demand, answer: Answer) -> tuple[str, str]:
 NAMED = Expectation("accept", {"tensors": [{**ROW, "name": "\té"}], "metadata": {"a\n": "\\"}}, ())
 
 
-@pytest.mark.parametrize("rules", [("FRM-11", "HDR-17", "HDR-15"), ("MET-05",), ("HDR-15",)])
-@pytest.mark.parametrize(
-    ("name", "metadata", "rule"),
-    [
-        ("\\t\\u00e9", {"a\n": "\\"}, "HDR-15"),
-        ("\\té", {"a\n": "\\"}, "HDR-15"),
-        ("\té", {"a\\n": "\\"}, "HDR-15"),
-        ("\té", {"a\\u000a": "\\\\"}, "HDR-15"),
-        ("\té", {"a\n": "\\\\"}, "HDR-15"),
-        ("\té", {"a\n": "\\"}, ""),
-        # Another text, and one that spells another: whatever rule it breaks, escapes are not why.
-        ("\\n\\u00e9", {"a\n": "\\"}, "another"),
-        ("té", {"a\n": "\\"}, "another"),
-        ("\té", {"a": "\\"}, "another"),
-    ],
-)
-def test_names_and_metadata_with_their_escapes_break_the_rule_on_escapes(
-    rules: tuple[str, ...], name: str, metadata: dict[str, str], rule: str
-) -> None:
-    answer = Answer("accept", tensors=[{**ROW, "name": name}], metadata=metadata, has_metadata=True)
-    judged = judge_step(Demand(rules, NAMED), "s", {"s": answer})
-    escaped = [failure for failure in judged.failures if failure.property == "escapes"]
-    assert {failure.rule for failure in escaped} == ({rule} & {"HDR-15"})
-    assert bool(judged.failures) == bool(rule)
+def test_names_and_metadata_with_their_escapes_break_the_rule_on_escapes() -> None:
+    for rules in (("FRM-11", "HDR-17", "HDR-15"), ("MET-05",), ("HDR-15",)):
+        for name, metadata, rule in (
+            ("\\t\\u00e9", {"a\n": "\\"}, "HDR-15"),
+            ("\\té", {"a\n": "\\"}, "HDR-15"),
+            ("\té", {"a\\n": "\\"}, "HDR-15"),
+            ("\té", {"a\\u000a": "\\\\"}, "HDR-15"),
+            ("\té", {"a\n": "\\\\"}, "HDR-15"),
+            ("\té", {"a\n": "\\"}, ""),
+            # Another text, and one that spells another: whatever rule it breaks, escapes are not why.
+            ("\\n\\u00e9", {"a\n": "\\"}, "another"),
+            ("té", {"a\n": "\\"}, "another"),
+            ("\té", {"a": "\\"}, "another"),
+        ):
+            answer = Answer("accept", tensors=[{**ROW, "name": name}], metadata=metadata, has_metadata=True)
+            judged = judge_step(Demand(rules, NAMED), "s", {"s": answer})
+            escaped = [failure for failure in judged.failures if failure.property == "escapes"]
+            assert {failure.rule for failure in escaped} == ({rule} & {"HDR-15"}), (rules, name, metadata)
+            assert bool(judged.failures) == bool(rule), (rules, name, metadata)
 
 
 ACCEPTED, REJECTED, CRASHED = Answer("accept"), Answer("reject"), Answer("crash")
@@ -186,24 +181,19 @@ def test_what_a_header_costs_breaks_a_rule_on_costs(first: str) -> None:
         assert str(excess) == text
 
 
-@pytest.mark.parametrize("rule", ["DAT-01", "DAT-02", "DAT-04", "SHP-04", "DTY-05", "FRM-11", "HDR-03"])
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (OTHER, ("wrong-content", "DAT-06")),
-        (changed(nbytes=4), ("wrong-content", "DAT-06")),
-        # A dimension cut to fewer bits, whatever follows from it.
-        (changed(shape=[3]), ("wrong-content", "SHP-11")),
-        (changed(shape=[0], nbytes=0, sha256="b"), ("wrong-content", "SHP-11")),
-        # F64 handed out as F32 has half the bytes, and its byte order is nobody's fault.
-        (changed(dtype="I8"), ("deviation:content", "DTY-14")),
-        (changed(dtype="F16", nbytes=4, sha256="b"), ("deviation:content", "DTY-14")),
-    ],
-)
-def test_the_difference_decides_the_rule_whatever_the_case_is_about(
-    rule: str, answer: Answer, said: tuple[str, str]
-) -> None:
-    assert verdict(valid(rule), answer) == said
+def test_the_difference_decides_the_rule_whatever_the_case_is_about() -> None:
+    for rule in ("DAT-01", "DAT-02", "DAT-04", "SHP-04", "DTY-05", "FRM-11", "HDR-03"):
+        for answer, said in (
+            (OTHER, ("wrong-content", "DAT-06")),
+            (changed(nbytes=4), ("wrong-content", "DAT-06")),
+            # A dimension cut to fewer bits, whatever follows from it.
+            (changed(shape=[3]), ("wrong-content", "SHP-11")),
+            (changed(shape=[0], nbytes=0, sha256="b"), ("wrong-content", "SHP-11")),
+            # F64 handed out as F32 has half the bytes, and its byte order is nobody's fault.
+            (changed(dtype="I8"), ("deviation:content", "DTY-14")),
+            (changed(dtype="F16", nbytes=4, sha256="b"), ("deviation:content", "DTY-14")),
+        ):
+            assert verdict(valid(rule), answer) == said
 
 
 CASES = load_manifest().cases
@@ -243,31 +233,26 @@ def test_savers_of_one_path_are_charged_only_with_what_a_mixture_breaks() -> Non
     assert [verdict(demand, invalid(rule))[0] for rule in rules] == [*["not-strict"] * 3, "pass", "pass"]
 
 
-@pytest.mark.parametrize("kind", ["concurrent", "lifecycle"])
-@pytest.mark.parametrize("answer", [OTHER, Answer("reject", "no"), Answer("accept", tensors=[])])
-def test_nothing_that_shows_over_time_rests_on_the_text(kind: str, answer: Answer) -> None:
-    for rules in {case.rules for case in CASES if case.kind == kind}:
-        for failure in judge_step(Demand(rules, RIGHT, kind=kind), "s", {"s": answer}).failures:
-            assert failure.basis != "text", rules
+def test_nothing_that_shows_over_time_rests_on_the_text() -> None:
+    for kind in ("concurrent", "lifecycle"):
+        for answer in (OTHER, Answer("reject", "no"), Answer("accept", tensors=[])):
+            for rules in {case.rules for case in CASES if case.kind == kind}:
+                for failure in judge_step(Demand(rules, RIGHT, kind=kind), "s", {"s": answer}).failures:
+                    assert failure.basis != "text", (rules, answer)
 
 
-@pytest.mark.parametrize(
-    ("changed", "areas", "said"),
-    [
+def test_a_program_is_judged_in_the_areas_that_it_claims() -> None:
+    demand = Demand(("HDR-15",), RIGHT)
+    for changed, areas, said in (
         ({"nbytes": 4}, {"header", "dtype", "shape"}, ("pass", "")),
         ({"nbytes": 4}, {"data"}, ("wrong-content", "DAT-06")),
         ({"nbytes": 4}, set(), ("wrong-content", "DAT-06")),
         ({"shape": [3]}, {"shape"}, ("wrong-content", "SHP-11")),
         ({"shape": [3]}, {"header"}, ("pass", "")),
-    ],
-)
-def test_a_program_is_judged_in_the_areas_that_it_claims(
-    changed: dict[str, object], areas: set[str], said: tuple[str, str]
-) -> None:
-    answer = Answer("accept", tensors=[{**ROW, **changed}])
-    demand = Demand(("HDR-15",), RIGHT)
-    judged = judge_step(demand, "s", {"s": answer}, areas=frozenset(areas))
-    assert (judged.verdict, judged.failures[0].rule if judged.failures else "") == said
+    ):
+        answer = Answer("accept", tensors=[{**ROW, **changed}])
+        judged = judge_step(demand, "s", {"s": answer}, areas=frozenset(areas))
+        assert (judged.verdict, judged.failures[0].rule if judged.failures else "") == said, (changed, areas)
     crash = judge_step(demand, "s", {"s": Answer("crash")}, areas=frozenset({"shape"}))
     assert crash.verdict == "unsafe"
 

@@ -93,9 +93,8 @@ def refusal(case: str, message: str, verdict: str = "wrong-reject", **more: Any)
     return Make.result(case, verdict, outcome="reject", exception=kind, message=message, **more)
 
 
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [
+def test_what_is_not_there_is_no_answer_and_a_refusal_of_the_library_is_one() -> None:
+    for missing, message in (
         (True, "AttributeError: 'Tensor' object has no attribute 'bitcast'"),
         (True, "AttributeError: module 'lib' has no attribute 'load_metadata'"),
         (True, "AttributeError: type object 'DType' has no attribute 'F4'"),
@@ -113,14 +112,10 @@ def refusal(case: str, message: str, verdict: str = "wrong-reject", **more: Any)
         (False, "TypeError: 'NoneType' object is not subscriptable"),
         (False, "KeyError: 'data_offsets'"),
         (False, "SafetensorError: InvalidHeaderDeserialization"),
-    ],
-)
-def test_what_is_not_there_is_no_answer_and_a_refusal_of_the_library_is_one(
-    missing: bool, message: str
-) -> None:
-    expected = {"a": message} if missing else {}
-    for verdict in ("wrong-reject", "late-reject", "choice:error", "pass"):
-        assert adapter_misfits([refusal("a", message, verdict)], [Make.result(BASIC.id)]) == expected
+    ):
+        expected = {"a": message} if missing else {}
+        for verdict in ("wrong-reject", "late-reject", "choice:error", "pass"):
+            assert adapter_misfits([refusal("a", message, verdict)], [Make.result(BASIC.id)]) == expected
 
 
 BYTES = "ValueError: {} bytes do not fit"
@@ -128,9 +123,8 @@ LIFECYCLE = {"outcome": "reject", "step": "lifecycle"}
 MISREAD = Make.result(BASIC.id, "wrong-content", detail="dtype")
 
 
-@pytest.mark.parametrize(
-    ("control", "row", "misfit"),
-    [
+def test_an_answer_that_basic_files_get_too_is_no_answer() -> None:
+    for control, row, misfit in (
         (refusal(BASIC.id, VIEW), refusal("a", VIEW), True),
         (refusal(BASIC.id, VIEW), refusal("a", VIEW, "late-reject"), True),
         (refusal(BASIC.id, VIEW), refusal("a", VIEW, "choice:error", step="lifecycle"), True),
@@ -148,10 +142,8 @@ MISREAD = Make.result(BASIC.id, "wrong-content", detail="dtype")
         # A basic file that was written wrongly is the fault of the writer.
         (MISREAD | {"step": "write"}, Make.result("a", "wrong-content", step="write"), False),
         (Make.result(BASIC.id), refusal("a", "ImportError: no bfloat16", "unsupported"), False),
-    ],
-)
-def test_an_answer_that_basic_files_get_too_is_no_answer(control: Row, row: Row, misfit: bool) -> None:
-    assert bool(adapter_misfits([row], [control])) is misfit
+    ):
+        assert bool(adapter_misfits([row], [control])) is misfit
 
 
 def test_a_trend_does_not_count_them_as_fixed() -> None:

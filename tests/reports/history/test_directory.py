@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.history.directory import directory
 from safetensors_reports.history.ledger import append_lines
@@ -57,23 +55,19 @@ def test_a_crash_that_is_public_stands_on_the_pages_of_its_program_alone() -> No
     assert "unsafe" not in json.dumps(document)
 
 
-@pytest.mark.parametrize(
-    ("before", "version", "listed", "newest"),
-    [
+def test_versions_and_the_newest() -> None:
+    for before, version, listed, newest in (
         # A pre-release is the newest version only if there are no releases.
         (("0.9.0rc1", "0.10.0a1"), "0.8.0", ["0.8.0", "0.9.0rc1", "0.10.0a1"], "0.8.0"),
         (("0.9.0rc1", "0.10.0a1"), "0.9.0rc2", ["0.9.0rc1", "0.9.0rc2", "0.10.0a1"], "0.10.0a1"),
         # Versions that are not numbers are sorted by day.
         (("zz", "aa"), "mm", ["zz", "aa", "mm"], "mm"),
-    ],
-)
-def test_versions_and_the_newest(
-    before: tuple[str, str], version: str, listed: list[str], newest: str
-) -> None:
-    ledgers = append_lines({}, [line(v, date=f"2026-0{n}-01") for n, v in enumerate(before, 1)])
-    made = report(run(failing(HOLE), name="lib", version=version), public=True)
-    (program,) = directory({"report.json": made, "lib/report.json": made}, ledgers, "report.html").programs
-    assert ([row.version for row in program.versions], program.newest) == (listed, newest)
+    ):
+        ledgers = append_lines({}, [line(v, date=f"2026-0{n}-01") for n, v in enumerate(before, 1)])
+        made = report(run(failing(HOLE), name="lib", version=version), public=True)
+        reports = {"report.json": made, "lib/report.json": made}
+        (program,) = directory(reports, ledgers, "report.html").programs
+        assert ([row.version for row in program.versions], program.newest) == (listed, newest)
 
 
 def test_reports_from_before_that_count_more_pass_on_no_more() -> None:
