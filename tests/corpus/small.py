@@ -163,24 +163,20 @@ def small_corpus(folder: Path) -> dict[str, Any]:
 
 @cache
 def _frame() -> dict[str, Any]:
-    """Everything of the real manifest but its cases."""
     real = read_document(corpus_root()).raw
     return {key: value for key, value in real.items() if key != "cases"}
 
 
 def save(folder: Path, raw: Mapping[str, Any]) -> None:
-    """Write the manifest."""
     (folder / "corpus.json").write_text(json.dumps(raw, indent=1) + "\n")
 
 
 def edit(folder: Path, how: Callable[[dict[str, Any]], object]) -> None:
-    """Change the manifest in a folder."""
     raw = json.loads((folder / "corpus.json").read_text())
     how(raw)
     save(folder, raw)
 
 
 def case_of(raw: dict[str, Any], case_id: str) -> dict[str, Any]:
-    """Return the row of a case."""
     found: dict[str, Any] = next(c for c in raw["cases"] if c["id"] == case_id)
     return found

@@ -158,9 +158,7 @@ HUGE = [
         ("framing/plain", ["expect", "content", "tensors", 0, "name"], "a string in expect that cannot"),
     ],
 )
-def test_sizes_are_computed_before_anything_is_made(
-    folder: Path, part: Any, case_id: str, path: list[Any], field: str
-) -> None:
+def test_sizes_come_before_files(folder: Path, part: Any, case_id: str, path: list[Any], field: str) -> None:
     def how(raw: Raw) -> None:
         put(case_of(raw, case_id), path, {"parts": [part]} if path[0] == "expect" else [part])
 

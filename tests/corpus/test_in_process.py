@@ -270,9 +270,7 @@ def test_the_limit_on_file_size_is_that_of_a_full_disk(tmp_path: Path) -> None:
         (Writer(raises(MemoryError())), "new", "exhausted"),
     ],
 )
-def test_a_lack_of_a_method_or_of_memory_is_no_refusal(
-    tmp_path: Path, writer: Any, target: str, outcome: str
-) -> None:
+def test_lacks_that_are_no_refusal(tmp_path: Path, writer: Any, target: str, outcome: str) -> None:
     assert run_case(case(tmp_path, "one-file", "reject", target=target), writer, tmp_path).outcome == outcome
 
 

@@ -22,9 +22,7 @@ from safetensors_corpus.packed import corpus_root
 from .small import case_of, edit, run
 
 
-def test_cases_are_loaded_as_they_stand_in_the_manifest(
-    manifest: Manifest, raw: dict[str, Any], written: Path
-) -> None:
+def test_cases_are_loaded_from_the_manifest(manifest: Manifest, raw: dict[str, Any], written: Path) -> None:
     assert [c.id for c in manifest.cases] == [row["id"] for row in raw["cases"]]
     assert manifest.version == raw["corpus_version"]
     for case, row in zip(manifest.cases, raw["cases"], strict=True):
@@ -105,7 +103,7 @@ def test_a_missing_manifest_says_how_to_build_it(tmp_path: Path) -> None:
         ("larger", "1,073,741,824 bytes"),
     ],
 )
-def test_what_stands_in_place_of_a_corpus_file_is_neither_waited_for_nor_read(
+def test_what_replaces_a_corpus_file_is_not_read(
     folder: Path, tmp_path: Path, thing: str, words: str
 ) -> None:
     case = load_manifest(folder).by_id["framing/plain"]
@@ -154,9 +152,7 @@ def test_inputs_that_cannot_be_had_say_so(manifest: Manifest) -> None:
         _ = without.path
 
 
-def test_a_directory_is_set_up_with_its_own_place_in_the_templates(
-    manifest: Manifest, tmp_path: Path
-) -> None:
+def test_a_directory_is_set_up_with_its_place_in_templates(manifest: Manifest, tmp_path: Path) -> None:
     case = next(c for c in manifest.cases if any(f.template for f in c.input.files))
     index = case.set_up(tmp_path)
     assert index == tmp_path / case.input.entry

@@ -60,9 +60,7 @@ WHOLE += [(name, "200") for name in ("chunked", "no-head", "head-forbidden", "gz
         ("error-page", PART, 200, "", PAGE),
     ],
 )
-def test_parts_whole_files_and_failures(
-    behaviour: Behaviour, which: str | None, status: int, part: str, body: bytes
-) -> None:
+def test_answers(behaviour: Behaviour, which: str | None, status: int, part: str, body: bytes) -> None:
     coded = behaviour.startswith("gzip")
     with FileServer(FILE, behaviour) as server:
         found, fields, data = asked(server.url, which)

@@ -62,7 +62,6 @@ class Subject:
 
 
 def failing(name: str, fail: Callable[[], object]) -> Callable[[str], str]:
-    """Return a function that fails for one name."""
 
     def take(asked: str) -> str:
         if asked == name:
@@ -106,9 +105,7 @@ both = pytest.mark.parametrize("by", ["threads", pytest.param("processes", marks
         (action("a", "b", "c", opened="each"), plain, "abc"),
     ],
 )
-def test_every_row_that_somebody_is_told_comes_once(
-    by: str, asked: dict[str, Any], take: Callable[[str], str], told: str
-) -> None:
+def test_every_row_comes_once(by: str, asked: Any, take: Any, told: str) -> None:
     found = rows(run_concurrent(asked | {"by": by}, Subject(take)))
     assert sorted(found) == sorted((name, take(name)) for name in told)
 

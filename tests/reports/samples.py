@@ -168,5 +168,4 @@ def line(version: str, *failures: FailureRow, **more: Any) -> Line:
 
 
 def lines(*records: RunRecord, **more: Any) -> list[Line]:
-    """Return the lines of the published report of some runs."""
     return lines_of(report(*records, public=True, **more))

@@ -93,9 +93,7 @@ def _said(found: Trophies) -> list[tuple[str, str, str, str]]:
         ({"turn": "gained", "before": "unsupported", "family": "dtype"}, "<2", "gone"),
     ],
 )
-def test_only_a_case_that_failed_and_does_not_any_more_shows_a_fix(
-    change: dict[str, str], versions: str, expected: str
-) -> None:
+def test_only_a_case_that_failed_shows_a_fix(change: dict[str, str], versions: str, expected: str) -> None:
     corpus = _corpus(("FB-1", versions))
     corpus["field_bugs"][0]["family"] = change.get("family", "layout")
     found = trophies(corpus, [_typed({**CHANGE, **change})], [])
@@ -291,9 +289,7 @@ LIB = 'implementation = "lib"\n[[expected]]\n'
         ('implementation = "unknown"', "", r"implementation\.toml: No such file"),
     ],
 )
-def test_bad_baselines_say_what_is_wrong(
-    baseline: str, descriptor: str, message: str, tmp_path: Path
-) -> None:
+def test_bad_baselines_say_why(baseline: str, descriptor: str, message: str, tmp_path: Path) -> None:
     folder = tmp_path / IMPLEMENTATIONS / "lib"
     folder.mkdir(parents=True)
     (folder / "expected_failures.toml").write_text(baseline)

@@ -29,9 +29,7 @@ from safetensors_corpus.steps import CASE_STEPS, KINDS, ONE_STEP_KINDS, STEPS
         ({"name": "twice"}, r"framing/twice.*twice"),
     ],
 )
-def test_a_case_that_cannot_be_registered_is_refused(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], words: str
-) -> None:
+def test_what_is_not_registered(monkeypatch: pytest.MonkeyPatch, changes: Any, words: str) -> None:
     name, doc = changes.pop("name", "one"), changes.pop("doc", "A title.")
     module = changes.pop("module", "x.framing.length")
     monkeypatch.setattr(registry, "_CASES", {"framing/twice": None})

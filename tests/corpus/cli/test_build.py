@@ -87,9 +87,7 @@ def test_ids_disappear_only_when_that_is_asked_for(folder: Path) -> None:
     assert "published-long-ago" not in path.read_text()
 
 
-def test_a_case_that_contradicts_the_rules_is_an_error_message(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_wrong_case_is_an_error_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse() -> BuiltCorpus:
         raise ValueError("case framing/x: unknown choice")
 

@@ -79,9 +79,7 @@ def test_a_changed_or_missing_file_is_an_error_message(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.nightly)])
-def test_every_case_of_the_real_corpus_can_be_shown(
-    manifest: Manifest, raw: dict[str, Any], step: int
-) -> None:
+def test_every_real_case_can_be_shown(manifest: Manifest, raw: dict[str, Any], step: int) -> None:
     for case in manifest.cases[::step]:
         text = "\n".join(case_lines(case, raw))
         assert case.title in text

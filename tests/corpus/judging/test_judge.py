@@ -56,9 +56,7 @@ def changed(**fields: object) -> Answer:
     return Answer("accept", tensors=[{**ROW, **fields}])
 
 
-def valid(
-    *rules: str, metadata: dict[str, str] | None = None, shape: list[int] | None = None, **more: Any
-) -> Demand:
+def valid(*rules: str, metadata: Any = None, shape: list[int] | None = None, **more: Any) -> Demand:
     row = ROW if shape is None else {**ROW, "shape": shape}
     return Demand(rules, Expectation("accept", {"tensors": [row], "metadata": metadata}, ()), **more)
 

@@ -47,9 +47,7 @@ GOOD = {A: shard("a"), B: shard("b"), INDEX: index()}
 def save(tmp_path: Path) -> Callable[..., SavedFolder]:
     """Lay files into the folder, settle, write others, and return what is left."""
 
-    def make(
-        after: dict[str, bytes | None], before: dict[str, bytes] | None = None, outcome: str = "accept"
-    ) -> SavedFolder:
+    def make(after: dict[str, bytes | None], before: Any = None, outcome: str = "accept") -> SavedFolder:
         model = tmp_path / "model"
         model.mkdir()
         _put(model, dict(before or {}))
@@ -132,9 +130,7 @@ OTHERS: dict[str, dict[str, bytes | None]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("outcome", ["accept", "reject"])
-def test_files_that_are_none_of_the_model_are_left_alone(
-    save: Callable[..., SavedFolder], name: str, outcome: str
-) -> None:
+def test_other_files_are_left_alone(save: Callable[..., SavedFolder], name: str, outcome: str) -> None:
     before = {"../outside/x.safetensors": b"x", "adapter.safetensors": b"x"}
     assert ("valid", "IDX-20") in told(save({**GOOD, **OTHERS[name]}, before, outcome))[1]
 

@@ -36,7 +36,6 @@ def record(tmp_path: Path) -> Path:
 
 
 def written(folder: Path, *args: str | Path) -> dict[str, str]:
-    """Return the texts of the files that a report wrote."""
     result = invoke(*args, "-o", folder)
     assert result.exit_code == 0, result.output
     return {path.name: path.read_text("utf-8") for path in folder.iterdir()}
@@ -216,9 +215,7 @@ def test_findings_have_the_verdicts_that_fail_a_run() -> None:
     assert set(get_args(Verdict)) == (STRICT_FAILING - {"deviation"}) | deviations
 
 
-def test_an_output_that_cannot_be_written_is_named_and_no_link_is_followed(
-    record: Path, tmp_path: Path
-) -> None:
+def test_unwritable_outputs_are_named_and_no_link_is_followed(record: Path, tmp_path: Path) -> None:
     file, out = tmp_path / "file", tmp_path / "out"
     file.write_text("mine", "utf-8")
     (tmp_path / "taken" / "report.json").mkdir(parents=True)

@@ -116,9 +116,7 @@ def told_by_bug() -> list[tuple[str, str, bool]]:
 
 
 @pytest.mark.parametrize(("case", "project", "unsafe"), told_by_bug())
-def test_what_a_reported_bug_of_safety_tells_is_shown_for_its_versions(
-    case: str, project: str, unsafe: bool
-) -> None:
+def test_a_reported_bug_of_safety_is_shown_for_its_versions(case: str, project: str, unsafe: bool) -> None:
     row = failing(case, "unsafe", outcome="crash", message="killed by SIGSEGV")
     before, after = (run(row, name=project, version=v) for v in ("0.0.1", "999.0"))
     found = report(before, public=True).findings

@@ -204,7 +204,6 @@ def test_the_schema_refuses_what_is_wrong(spoil: Any) -> None:
 
 
 def stated(document: Report) -> dict[str, Any]:
-    """Return the only statement of a report."""
     (statement,) = statements(document, {who.label: "a" * 64 for who in document.implementations}).values()
     return statement
 

@@ -23,7 +23,6 @@ def case(kind: str) -> Case:
 
 
 def lib(*rows: Row, public: bool = False, name: str = "lib", **about_it: Any) -> Report:
-    """Return the report of one program."""
     record = run(*rows, name=name, version="1")
     record.header["implementation"] |= about_it
     return report(record, public=public)
@@ -146,9 +145,7 @@ VALID = corpus().reading[0].id
         ),
     ],
 )
-def test_a_card_says_neither_more_nor_less_than_was_found(
-    rows: list[Row], tone: str, said: str, unsaid: str
-) -> None:
+def test_a_card_says_exactly_what_was_found(rows: list[Row], tone: str, said: str, unsaid: str) -> None:
     lists = {"kind": "header", "steps": ["open"], "areas": ["header"]} if rows[0]["step"] == "open" else {}
     (row,) = who(*rows, **lists).roles
     shown = role_part(row, {})

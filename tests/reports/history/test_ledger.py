@@ -133,9 +133,7 @@ GOOD = line("1", fails("OFF-07", 3)).text
         (["[" * 90_000 + "\n"], "line 1: "),
     ],
 )
-def test_a_file_that_is_no_history_is_named_with_the_line(
-    texts: list[str], says: str, tmp_path: Path
-) -> None:
+def test_what_is_no_history_is_named_with_the_line(texts: list[str], says: str, tmp_path: Path) -> None:
     with pytest.raises(AuditError) as caught:
         load_ledgers(write(tmp_path / "h", "lib.jsonl", *texts))
     assert says in str(caught.value)
