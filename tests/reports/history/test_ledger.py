@@ -17,7 +17,6 @@ from safetensors_reports.history.ledger import (
     MAX_LINE,
     FailureRow,
     append_lines,
-    in_order,
     lines_of,
     load_ledgers,
 )
@@ -142,10 +141,3 @@ def test_what_is_no_history_is_named_with_the_line(texts: list[str], says: str, 
     folder = write(tmp_path / "two", "lib.jsonl", GOOD)
     with pytest.raises(AuditError, match=r"libx\.jsonl: this is a second history of lib"):
         load_ledgers(write(folder, "libx.jsonl", GOOD))
-
-
-def test_versions_stand_in_their_order_and_others_as_they_came() -> None:
-    assert [x.version for x in in_order([line("0.10"), line("0.9"), line("0.10rc1")])] == [
-        "0.9", "0.10rc1", "0.10",
-    ]  # fmt: skip
-    assert [x.version for x in in_order([line("b"), line("a")])] == ["b", "a"]
