@@ -35,6 +35,9 @@ def test_cases_are_loaded_from_the_manifest(manifest: Manifest, raw: dict[str, A
         assert case.choice == row["expect"].get("choice")
         assert set(case.options) == set(row["expect"].get("options", {}))
     assert manifest.by_id[manifest.cases[3].id] is manifest.cases[3]
+    # Another path is checked, and our own is trusted.
+    assert manifest.document.as_built, "run: stc corpus build"
+    assert load_manifest(written / "corpus.json").cases == manifest.cases
 
 
 @pytest.mark.parametrize(
