@@ -253,12 +253,15 @@ def test_the_limit_on_file_size_is_that_of_a_full_disk(tmp_path: Path) -> None:
     the_case = case(tmp_path, "one-file", "reject", file_size_limit=100)
 
     def write(path: Path) -> None:
+        path.write_bytes(bytes(100))
+        (tmp_path / "taken").touch()
         try:
             path.write_bytes(bytes(200))
         finally:
             path.unlink()
 
     assert result(tmp_path, the_case, Writer(write)) == ("reject", True)
+    assert (tmp_path / "taken").exists()
     (tmp_path / "after").write_bytes(bytes(200))
 
 
