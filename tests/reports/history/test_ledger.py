@@ -13,13 +13,7 @@ from msgspec.structs import replace
 
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
-from safetensors_reports.history.ledger import (
-    MAX_LINE,
-    FailureRow,
-    append_lines,
-    lines_of,
-    load_ledgers,
-)
+from safetensors_reports.history.ledger import MAX_LINE, FailureRow, append_lines, lines_of, load_ledgers
 
 from ...published_schemas import schema_error
 from ..samples import HOLE, NEW, OLD, TWICE, corpus, failing, fails, line, lines, report, run
@@ -76,12 +70,7 @@ def test_a_run_that_is_there_adds_nothing_and_replaces_nothing() -> None:
     ledgers = append_lines({}, [first])
     again = replace(first, counts={"wrong-accept": 9}, date="2027-01-01")
     assert append_lines(ledgers, [again]) == ledgers
-    for other in (
-        line("2"),
-        line("1", entry="lib:fast"),
-        line("1", corpus=OLD),
-        line("1", profile="text"),
-    ):
+    for other in (line("2"), line("1", entry="lib:fast"), line("1", corpus=OLD), line("1", profile="text")):
         assert append_lines(ledgers, [other, again])["lib"].lines == (first, other)
     assert set(append_lines(ledgers, [line("1", program="other")])) == {"lib", "other"}
 
