@@ -52,27 +52,17 @@ def row(
     stored, new = builder.stored(case_id)
     files.update(new)
     action = builder.action()
-    return {
-        "id": case_id,
-        "kind": kind,
+    made: dict[str, Any] = {"id": case_id, "kind": kind, "steps": STEPS.get(kind, [kind]), "input": stored}
+    made |= {
         "title": f"The title of {case_id} [not markup].",
         "description": "Why it matters.",
         "rules": rules,
-        "level": "must",
-        "importance": "high",
-        "features": builder.features(),
-        "steps": STEPS.get(kind, [kind]),
-        "heavy": False,
-        "input": stored,
-        **({"action": action} if action else {}),
-        **({"budget": builder.budget} if builder.budget else {}),
-        "expect": expect or {"outcome": "accept", "content": builder.content()},
-        "smoke": False,
-        "source": {"kind": "hand"},
-        "affects": [],
-        "status": "active",
-        **more,
     }
+    made |= {"level": "must", "importance": "high", "features": builder.features(), "heavy": False}
+    made |= {"smoke": False, "source": {"kind": "hand"}, "affects": [], "status": "active"}
+    made |= {"action": action} if action else {}
+    made |= {"budget": builder.budget} if builder.budget else {}
+    return {**made, "expect": expect or {"outcome": "accept", "content": builder.content()}, **more}
 
 
 def reject(code: str) -> dict[str, Any]:

@@ -114,30 +114,15 @@ def as_json(document: Report) -> dict[str, Any]:
 
 
 FUZZED = b"\x00" * 7
-FUZZ: dict[str, Any] = {
-    "schema": 1,
-    "slug": "frm-too-short-0011aabb",
-    "step": "read",
-    "verdict": "wrong-accept",
-    "signature": "FRM_TOO_SHORT: accept lib",
-    "rules": [{"id": "FRM-03", "level": "must", "title": "at least eight bytes", "statement": "Eight."}],
-    "codes": ["FRM_TOO_SHORT"],
-    "cwe": [{"id": 125, "name": "Out-of-bounds Read"}],
-    "expected": "reject: too short",
-    "got": {"lib": "accept, 0 tensors"},
-    "versions": {"lib": "1.0"},
-    "files": [{"path": "input.safetensors", "stored": "input.safetensors", "sha256": "b" * 64, "size": 7}],
-    "entry": "input.safetensors",
-    "action": None,
-    "expectation": {"outcome": "reject", "codes": ["FRM_TOO_SHORT"]},
-    "where": None,
-    "engine": "outcome",
-    "seed": 1,
-    "execs": 1,
-    "size": {"found": 9, "now": 7},
-    "replays": 3,
-    "reproduce": "stc fuzz replay frm-too-short-0011aabb --impl lib",
-}
+RULE = {"id": "FRM-03", "level": "must", "title": "at least eight bytes", "statement": "Eight."}
+STORED = {"path": "input.safetensors", "stored": "input.safetensors", "sha256": "b" * 64, "size": 7}
+FUZZ: dict[str, Any] = {"schema": 1, "slug": "frm-too-short-0011aabb", "step": "read", "rules": [RULE]}
+FUZZ |= {"codes": ["FRM_TOO_SHORT"], "cwe": [{"id": 125, "name": "Out-of-bounds Read"}], "where": None}
+FUZZ |= {"signature": "FRM_TOO_SHORT: accept lib", "verdict": "wrong-accept", "expected": "reject: too short"}
+FUZZ |= {"got": {"lib": "accept, 0 tensors"}, "versions": {"lib": "1.0"}, "action": None}
+FUZZ |= {"files": [STORED], "entry": "input.safetensors", "size": {"found": 9, "now": 7}}
+FUZZ |= {"expectation": {"outcome": "reject", "codes": ["FRM_TOO_SHORT"]}}
+FUZZ |= {"engine": "outcome", "seed": 1, "execs": 1, "replays": 3}
 
 
 def write_finding(folder: Path, **changes: Any) -> Path:

@@ -34,16 +34,9 @@ from ..published_schemas import schema_error
 
 ROOT = Path(__file__).parents[2]
 TRENDS = ROOT / "reports" / "published" / "trends"
-CHANGE = {
-    "case": "layout/a",
-    "title": "A.",
-    "rules": ["OFF-07"],
-    "turn": "fixed",
-    "before": "wrong-accept",
-    "after": "pass",
-    "detail": "",
-    "bugs": [{"bug": "FB-1", "reference": "o/lib#1", "versions": "<2", "turns_here": True}],
-}
+BUG = {"bug": "FB-1", "reference": "o/lib#1", "versions": "<2", "turns_here": True}
+CHANGE: dict[str, Any] = {"case": "layout/a", "title": "A.", "rules": ["OFF-07"], "detail": "", "bugs": [BUG]}
+CHANGE |= {"turn": "fixed", "before": "wrong-accept", "after": "pass"}
 COUNTS = dict.fromkeys(("fixed", "broken", "otherwise", "choice", "gained", "lost", "unknown"), 0)
 
 
@@ -160,8 +153,7 @@ OLD, FIX, NEW = "b" * 40, "a" * 40, "0" * 39 + "c"
 
 
 def _commits(**bug: Any) -> Trophies:
-    known = {"bug": "FB-1", "reference": "o/lib#1", "versions": "", "turns_here": None}
-    full = _trend({**CHANGE, "bugs": [known]})
+    full = _trend({**CHANGE, "bugs": [BUG | {"versions": "", "turns_here": None}]})
     full["source"] = "https://example.org/lib"
     row = full["versions"][0]
     full["versions"] = [row | {"version": v} for v in (OLD, FIX, NEW)]
