@@ -68,9 +68,8 @@ def _said(found: Trophies) -> list[tuple[str, str, str, str]]:
     return [(bug, s.kind, s.before, s.after) for bug, sightings in found.sightings.items() for s in sightings]
 
 
-@pytest.mark.parametrize(
-    ("change", "versions", "expected"),
-    [
+def test_only_a_case_that_failed_shows_a_fix() -> None:
+    for change, versions, expected in (
         ({}, "<2", "gone"),
         ({}, "", ""),
         ({}, "<3", ""),
@@ -84,15 +83,13 @@ def _said(found: Trophies) -> list[tuple[str, str, str, str]]:
         ({}, ">=2", ""),
         # The lack of a dtype counts where it was reported as a bug.
         ({"turn": "gained", "before": "unsupported", "family": "dtype"}, "<2", "gone"),
-    ],
-)
-def test_only_a_case_that_failed_shows_a_fix(change: dict[str, str], versions: str, expected: str) -> None:
-    corpus = _corpus(("FB-1", versions))
-    corpus["field_bugs"][0]["family"] = change.get("family", "layout")
-    found = trophies(corpus, [_typed({**CHANGE, **change})], [])
-    assert _said(found) == ([("FB-1", expected, "1.0", "2.0")] if expected else [])
-    if expected == "came":
-        assert "| `lib` 2.0 (not in 1.0) | `lib` no later version was run; 1 of 2 cases |" in render(found)
+    ):
+        corpus = _corpus(("FB-1", versions))
+        corpus["field_bugs"][0]["family"] = change.get("family", "layout")
+        found = trophies(corpus, [_typed({**CHANGE, **change})], [])
+        assert _said(found) == ([("FB-1", expected, "1.0", "2.0")] if expected else []), (change, versions)
+        came = "| `lib` 2.0 (not in 1.0) | `lib` no later version was run; 1 of 2 cases |"
+        assert (came in render(found)) == (expected == "came")
 
 
 def test_another_project_of_the_same_case_is_not_credited() -> None:
@@ -101,9 +98,8 @@ def test_another_project_of_the_same_case_is_not_credited() -> None:
     assert not same_project("safetensors-arch", "safetensors")
 
 
-@pytest.mark.parametrize(
-    ("row", "versions", "seen"),
-    [
+def test_what_a_baseline_says() -> None:
+    for row, versions, seen in (
         ({}, "", True),
         ({}, "<3", True),
         ({}, "<2", False),
@@ -116,37 +112,31 @@ def test_another_project_of_the_same_case_is_not_credited() -> None:
         ({"case": "layout/*"}, "", True),
         ({"case": "shape/*"}, "", False),
         ({"read": "harness-error"}, "", False),
-    ],
-)
-def test_what_a_baseline_says(row: dict[str, str], versions: str, seen: bool) -> None:
-    full: dict[str, Any] = {"case": "layout/a", "issue": "https://github.com/o/lib/issues/1", **row}
-    entry = ExpectedFailure(steps={"read": full.pop("read", "unsafe")}, **full)
-    found = trophies(_corpus(("FB-1", versions)), [], [Expectations("lib", "2.0", (entry,))])
-    assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else [])
+    ):
+        full: dict[str, Any] = {"case": "layout/a", "issue": "https://github.com/o/lib/issues/1", **row}
+        entry = ExpectedFailure(steps={"read": full.pop("read", "unsafe")}, **full)
+        found = trophies(_corpus(("FB-1", versions)), [], [Expectations("lib", "2.0", (entry,))])
+        assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else []), (row, versions)
 
 
-@pytest.mark.parametrize(
-    ("versions", "status"), [("<1", "not run"), ("<3", "no change seen"), ("", "versions not recorded")]
-)
-def test_why_nothing_was_seen(versions: str, status: str) -> None:
-    found = trophies(_corpus(("FB-1", versions)), [_typed()], [])
-    assert f"| Lib | {status} | FB-1 |" in render(found)
-    assert "| Lib | not run | FB-1 |" in render(trophies(_corpus(("FB-1", versions)), [], []))
+def test_why_nothing_was_seen() -> None:
+    for versions, status in (("<1", "not run"), ("<3", "no change seen"), ("", "versions not recorded")):
+        found = trophies(_corpus(("FB-1", versions)), [_typed()], [])
+        assert f"| Lib | {status} | FB-1 |" in render(found)
+        assert "| Lib | not run | FB-1 |" in render(trophies(_corpus(("FB-1", versions)), [], []))
 
 
 SHOWN = {"case": "layout/a", "verdict": "wrong-accept", "bugs": ["FB-1"]}
 
 
-@pytest.mark.parametrize(
-    ("place", "versions", "seen"), [(1, "<3", True), (1, "", False), (1, "<2", False), (0, "<3", False)]
-)
-def test_what_the_newest_version_shows_is_still_there(place: int, versions: str, seen: bool) -> None:
-    full = _trend()
-    full["versions"][place]["shows"] = [SHOWN]
-    found = trophies(_corpus(("FB-1", versions)), [typed(full, TrendDocument)], [])
-    assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else [])
-    newer = [Expectations("lib", "3.0", ())]
-    assert _said(trophies(_corpus(("FB-1", versions)), [typed(full, TrendDocument)], newer)) == []
+def test_what_the_newest_version_shows_is_still_there() -> None:
+    for place, versions, seen in ((1, "<3", True), (1, "", False), (1, "<2", False), (0, "<3", False)):
+        full = _trend()
+        full["versions"][place]["shows"] = [SHOWN]
+        found = trophies(_corpus(("FB-1", versions)), [typed(full, TrendDocument)], [])
+        assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else []), (place, versions)
+        newer = [Expectations("lib", "3.0", ())]
+        assert _said(trophies(_corpus(("FB-1", versions)), [typed(full, TrendDocument)], newer)) == []
 
 
 OLD, FIX, NEW = "b" * 40, "a" * 40, "0" * 39 + "c"

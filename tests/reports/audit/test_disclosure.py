@@ -125,27 +125,24 @@ def test_a_reported_bug_of_safety_is_shown_for_its_versions(case: str, project: 
     assert report(run(row, name=f"{project}-other", version="0.0.1"), public=True).findings == []
 
 
-@pytest.mark.parametrize(
-    ("issue", "verdict", "shown"),
-    [
+def test_a_baseline_tells_with_a_report_about_safety_only() -> None:
+    for issue, verdict, shown in (
         (ISSUE, "unsafe", True),
         (ISSUE, "wrong-accept", False),
         ("unreported", "unsafe", False),
         ("", "unsafe", False),
-    ],
-)
-def test_a_baseline_tells_with_a_report_about_safety_only(issue: str, verdict: str, shown: bool) -> None:
-    record = run(failing(HOLE, "unsafe", outcome="hang"), failing(TWICE, "pass"), name="lib", version="1")
-    known = {0: [BaselineEntry(HOLE, (HOLE,), {"read": verdict}, "why", issue, "2027-01-01")]}
-    document = report(record, public=True, known=known)
-    assert bool(document.findings) is shown
-    assert document.implementations[0].counts == ({"unsafe": 1} if shown else {})
-    assert tally(document.implementations[0]).fine == (1 if shown else 2)
-    if shown:
-        (finding,) = document.findings
-        assert finding.references == [ReferenceRow(ISSUE, True, [HOLE])]
-        assert not finding.redacted
-        assert HOLE in texts(record, known=known)
+    ):
+        record = run(failing(HOLE, "unsafe", outcome="hang"), failing(TWICE, "pass"), name="lib", version="1")
+        known = {0: [BaselineEntry(HOLE, (HOLE,), {"read": verdict}, "why", issue, "2027-01-01")]}
+        document = report(record, public=True, known=known)
+        assert bool(document.findings) is shown
+        assert document.implementations[0].counts == ({"unsafe": 1} if shown else {})
+        assert tally(document.implementations[0]).fine == (1 if shown else 2)
+        if shown:
+            (finding,) = document.findings
+            assert finding.references == [ReferenceRow(ISSUE, True, [HOLE])]
+            assert not finding.redacted
+            assert HOLE in texts(record, known=known)
 
 
 @pytest.mark.parametrize("verdict", ["pass", "unsafe"])
