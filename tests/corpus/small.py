@@ -28,9 +28,8 @@ def run(*args: str | Path, status: int | None = None, out: str = "", err: str = 
 
     ``status`` is the exit status to expect; ``out`` and ``err`` are parts of the output to expect.
     """
-    result = CliRunner().invoke(
-        corpus, [str(a) for a in args], env={"COLUMNS": "200", "NO_COLOR": "1", **env}
-    )
+    env = {"COLUMNS": "200", "NO_COLOR": "1", **env}
+    result = CliRunner().invoke(corpus, [str(a) for a in args], env=env)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert "Traceback" not in result.output
     assert status in (None, result.exit_code), result.output
@@ -53,13 +52,9 @@ def row(
     files.update(new)
     action = builder.action()
     made: dict[str, Any] = {"id": case_id, "kind": kind, "steps": STEPS.get(kind, [kind]), "input": stored}
-    made |= {
-        "title": f"The title of {case_id} [not markup].",
-        "description": "Why it matters.",
-        "rules": rules,
-    }
-    made |= {"level": "must", "importance": "high", "features": builder.features(), "heavy": False}
-    made |= {"smoke": False, "source": {"kind": "hand"}, "affects": [], "status": "active"}
+    made |= {"title": f"The title of {case_id} [not markup].", "description": "Why it matters."}
+    made |= {"rules": rules, "level": "must", "importance": "high", "features": builder.features()}
+    made |= {"heavy": False, "smoke": False, "source": {"kind": "hand"}, "affects": [], "status": "active"}
     made |= {"action": action} if action else {}
     made |= {"budget": builder.budget} if builder.budget else {}
     return {**made, "expect": expect or {"outcome": "accept", "content": builder.content()}, **more}

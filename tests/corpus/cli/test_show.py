@@ -119,19 +119,12 @@ def test_conditions_of_the_list_hold_together_and_a_mistyped_name_is_no_empty_li
         run("list", "-c", folder, *args.split(), status=2, err=message)
 
 
-def test_on_a_narrow_terminal_titles_are_cut_and_then_left_out(folder: Path) -> None:
+def test_the_list_shows_what_is_expected_and_cuts_titles_on_a_narrow_terminal(folder: Path) -> None:
     cases = list(load_manifest(folder).cases)
-    wide = list(list_lines(cases, None))
-    assert all(case.title in line for case, line in zip(cases, wide, strict=True))
+    for case, line in zip(cases, run("list", "-c", folder).stdout.splitlines()[:-1], strict=True):
+        for part in (f"{case.id} ", expectation_text(case), " ".join(case.rules), case.title):
+            assert part in line
     narrow = list(list_lines(cases, 85))
     assert max(map(len, narrow)) <= 85
     assert "…" in narrow[0]
     assert "title" not in "".join(list_lines(cases, 60))
-
-
-def test_list_shows_every_case_with_what_it_expects(manifest: Manifest, written: Path) -> None:
-    out = run("list", "-c", written).stdout.splitlines()
-    assert out[-1] == f"{len(manifest.cases):,} cases"
-    for case, line in zip(manifest.cases, out[:-1], strict=True):
-        for part in (f"{case.id} ", expectation_text(case), " ".join(case.rules), case.title.splitlines()[0]):
-            assert part in line
