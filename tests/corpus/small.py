@@ -28,9 +28,8 @@ def run(*args: str | Path, status: int | None = None, out: str = "", err: str = 
 
     ``status`` is the exit status to expect; ``out`` and ``err`` are parts of the output to expect.
     """
-    result = CliRunner().invoke(
-        corpus, [str(a) for a in args], env={"COLUMNS": "200", "NO_COLOR": "1", **env}
-    )
+    env = {"COLUMNS": "200", "NO_COLOR": "1", **env}
+    result = CliRunner().invoke(corpus, [str(a) for a in args], env=env)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert "Traceback" not in result.output
     assert status in (None, result.exit_code), result.output
@@ -52,27 +51,13 @@ def row(
     stored, new = builder.stored(case_id)
     files.update(new)
     action = builder.action()
-    return {
-        "id": case_id,
-        "kind": kind,
-        "title": f"The title of {case_id} [not markup].",
-        "description": "Why it matters.",
-        "rules": rules,
-        "level": "must",
-        "importance": "high",
-        "features": builder.features(),
-        "steps": STEPS.get(kind, [kind]),
-        "heavy": False,
-        "input": stored,
-        **({"action": action} if action else {}),
-        **({"budget": builder.budget} if builder.budget else {}),
-        "expect": expect or {"outcome": "accept", "content": builder.content()},
-        "smoke": False,
-        "source": {"kind": "hand"},
-        "affects": [],
-        "status": "active",
-        **more,
-    }
+    made: dict[str, Any] = {"id": case_id, "kind": kind, "steps": STEPS.get(kind, [kind]), "input": stored}
+    made |= {"title": f"The title of {case_id} [not markup].", "description": "Why it matters."}
+    made |= {"rules": rules, "level": "must", "importance": "high", "features": builder.features()}
+    made |= {"heavy": False, "smoke": False, "source": {"kind": "hand"}, "affects": [], "status": "active"}
+    made |= {"action": action} if action else {}
+    made |= {"budget": builder.budget} if builder.budget else {}
+    return {**made, "expect": expect or {"outcome": "accept", "content": builder.content()}, **more}
 
 
 def reject(code: str) -> dict[str, Any]:
@@ -163,24 +148,20 @@ def small_corpus(folder: Path) -> dict[str, Any]:
 
 @cache
 def _frame() -> dict[str, Any]:
-    """Everything of the real manifest but its cases."""
     real = read_document(corpus_root()).raw
     return {key: value for key, value in real.items() if key != "cases"}
 
 
 def save(folder: Path, raw: Mapping[str, Any]) -> None:
-    """Write the manifest."""
     (folder / "corpus.json").write_text(json.dumps(raw, indent=1) + "\n")
 
 
 def edit(folder: Path, how: Callable[[dict[str, Any]], object]) -> None:
-    """Change the manifest in a folder."""
     raw = json.loads((folder / "corpus.json").read_text())
     how(raw)
     save(folder, raw)
 
 
 def case_of(raw: dict[str, Any], case_id: str) -> dict[str, Any]:
-    """Return the row of a case."""
     found: dict[str, Any] = next(c for c in raw["cases"] if c["id"] == case_id)
     return found

@@ -6,11 +6,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_corpus import ManifestError, load_manifest, recipe
@@ -45,7 +46,8 @@ def refused(folder: Path, how: Callable[[Raw], object]) -> str:
 def test_every_command_refuses_what_is_not_loaded(folder: Path, command: tuple[str, ...]) -> None:
     message = refused(folder, lambda raw: case_of(raw, "framing/plain")["input"].update(file="../x"))
     words = [str(folder.parent / word) if word == "OUT" else word for word in command]
-    assert run(*words, "-c", folder, err=message).exit_code in (1, 2)
+    said = run(*words, "-c", folder, status=2 if command[0] == "copy" else 1, err=message).stderr
+    assert said.count("\n") == 1
     assert sorted(path.name for path in folder.parent.iterdir()) == ["corpus"]
 
 
@@ -59,25 +61,20 @@ PATHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PATHS)
-def test_a_stored_file_lies_below_files_and_is_nothing_that_is_run(folder: Path, name: str) -> None:
-    message = refused(folder, lambda raw: case_of(raw, "framing/plain")["input"].update(file=name))
-    assert "case framing/plain names a file" in message
+def test_a_stored_file_lies_below_files_and_is_nothing_that_is_run(folder: Path) -> None:
+    for name in PATHS:
+        message = refused(folder, partial(put, path=["cases", 0, "input", "file"], new=name))
+        assert "case framing/plain names a file" in message, name
 
 
-OTHER_FOLDER = "../absolute/model/model.safetensors.index.json"
-"""A path that leaves the folder of a case, but not the corpus."""
-
-
-@pytest.mark.parametrize(
-    "name", [OTHER_FOLDER, *(n.removeprefix("files/") for n in PATHS if n.startswith(("files/.", "../")))]
-)
-def test_a_file_of_a_folder_stays_in_its_folder(folder: Path, name: str) -> None:
+def test_a_file_of_a_folder_stays_in_its_folder(folder: Path) -> None:
     def how(raw: Raw) -> None:
         given = case_of(raw, "index/absolute")["input"]
         given["files"][0]["path"] = given["open"] = name
 
-    assert "case index/absolute names a file" in refused(folder, how)
+    leaves = "../absolute/model/model.safetensors.index.json"  # the folder of the case, but not the corpus
+    for name in [leaves, *(n.removeprefix("files/") for n in PATHS if n.startswith(("files/.", "../")))]:
+        assert "case index/absolute names a file" in refused(folder, how), name
 
 
 def test_paths_of_the_corpus_are_all_permitted() -> None:
@@ -128,13 +125,6 @@ def test_only_regular_files_are_opened(folder: Path, name: str) -> None:
         touched.set_up(folder.parent)
 
 
-def test_a_file_that_grew_is_not_read(folder: Path) -> None:
-    manifest = load_manifest(folder)
-    os.truncate(folder / "files/framing/plain.safetensors", 1 << 40)
-    with pytest.raises(ManifestError, match="1,099,511,627,776 bytes, more than"):
-        manifest.by_id["framing/plain"].read_input()
-
-
 HUGE = [
     {"repeat": {"text": "x"}, "count": 10**15},
     {"repeat": {"hex": ""}, "count": 10**15},
@@ -161,9 +151,7 @@ HUGE = [
         ("framing/plain", ["expect", "content", "tensors", 0, "name"], "a string in expect that cannot"),
     ],
 )
-def test_sizes_are_computed_before_anything_is_made(
-    folder: Path, part: Any, case_id: str, path: list[Any], field: str
-) -> None:
+def test_sizes_come_before_files(folder: Path, part: Any, case_id: str, path: list[Any], field: str) -> None:
     def how(raw: Raw) -> None:
         put(case_of(raw, case_id), path, {"parts": [part]} if path[0] == "expect" else [part])
 
@@ -224,20 +212,17 @@ def test_wrong_types_are_one_clear_error(folder: Path, how: Callable[[Raw], obje
     assert words in refused(folder, how)
 
 
-@pytest.mark.parametrize(
-    ("requests", "why"),
-    [
+def test_repeated_requests_for_an_open_file_follow_its_opening() -> None:
+    for requests, why in (
         (["read"], None),
         (["hold", "hold", "tensor", "read", "tensor", "close", "hold"], None),
         (["tensor"], "tensor"),
         (["hold", "close", "tensor"], "tensor"),
         (["hold", "close", "read", "close"], "close"),
-    ],
-)
-def test_repeated_requests_for_an_open_file_follow_its_opening(requests: list[str], why: str | None) -> None:
-    action = {"do": "repeated", "requests": requests, "times": 100, "tensor": "w"}
-    reason = f"has an action that requests {why} while the file is not open"
-    assert list(action_faults("repeated", action)) == ([reason] if why else [])
+    ):
+        action = {"do": "repeated", "requests": requests, "times": 100, "tensor": "w"}
+        reason = f"has an action that requests {why} while the file is not open"
+        assert list(action_faults("repeated", action)) == ([reason] if why else []), requests
 
 
 @pytest.mark.parametrize(
@@ -277,46 +262,3 @@ def test_a_copy_removes_and_writes_nothing_but_files_of_a_corpus(folder: Path, t
     run("copy", "-c", folder, target, "--force", status=2, err="a link leads out")
     assert (target / ".git/hooks/pre-commit").read_text() == "mine"
     assert list(outside.iterdir()) == []
-
-
-values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=5)
-    | st.sampled_from(PATHS[:6]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path] if path else []
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-        if isinstance(inner, (dict, list)):
-            found += _places(inner, (*path, key))
-        else:
-            found.append((*path, key))
-    return found
-
-
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(data=st.data(), value=values)
-def test_any_value_anywhere_is_loaded_or_refused(folder: Path, data: st.DataObject, value: Any) -> None:
-    small = folder / "corpus.json.good"
-    if not small.exists():
-        small.write_bytes((folder / "corpus.json").read_bytes())
-    raw = json.loads(small.read_bytes())
-    put(raw["cases"], data.draw(st.sampled_from(_places(raw["cases"]))), value)
-    save(folder, raw)
-    try:
-        manifest = load_manifest(folder)
-    except ManifestError:
-        return
-    for loaded in manifest.cases:
-        for file in loaded.input.files:
-            assert (folder / file.path).resolve().is_relative_to(folder.resolve())
-            assert file.source.resolve().is_relative_to(folder.resolve() / "files")
-        if loaded.input.file is not None:
-            assert loaded.input.file.resolve().is_relative_to(folder.resolve() / "files")

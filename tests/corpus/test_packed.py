@@ -8,6 +8,7 @@ import tarfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,46 +74,31 @@ def test_a_relative_cache_stays_usable_in_another_folder(
     assert unpacked(archive).is_absolute()
 
 
-def test_without_a_home_folder_the_folder_is_temporary(
-    archive: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_home(_name: str) -> Path:
-        raise RuntimeError("could not determine the home directory")
-
-    temporary_folder.cache_clear()
-    monkeypatch.delenv("STC_CACHE", raising=False)
-    monkeypatch.setattr("platformdirs.user_cache_path", no_home)
-    assert contents(unpacked(archive)) == FILES
-    assert "the user has no home folder; the corpus is unpacked" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("unusable", ["file", "full", "shared"])
+@pytest.mark.parametrize("unusable", ["file", "full", "shared", "no home"])
 def test_without_a_usable_cache_the_folder_is_temporary(
-    archive: Path,
-    cache: Path,
-    unusable: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    archive: Path, cache: Path, unusable: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError if unusable == "no home" else OSError(28, "No space left on device")
+
     temporary_folder.cache_clear()
     if unusable == "file":
         cache.write_bytes(b"")
     elif unusable == "full":
-
-        def fail(path: Path, target: Path) -> None:
-            raise OSError(28, "No space left on device")
-
         monkeypatch.setattr(Path, "rename", fail)
-    else:
+    elif unusable == "shared":
         (cache / "corpus").mkdir(parents=True)
         (cache / "corpus").chmod(0o777)
+    else:
+        monkeypatch.delenv("STC_CACHE")
+        monkeypatch.setattr("platformdirs.user_cache_path", fail)
     folder = unpacked(archive)
     assert contents(folder) == FILES
     assert not folder.is_relative_to(cache)
     assert not list(cache.rglob("*.part"))
     said = capsys.readouterr().err
-    assert str(cache) in said
-    assert "STC_CACHE" in said
+    assert ("the user has no home folder" if unusable == "no home" else str(cache)) in said
+    assert "; the corpus is unpacked into a temporary folder, and STC_CACHE selects" in said
 
 
 @pytest.mark.parametrize("damage", ["not gzip", "truncated", "changed", "member", "outside"])

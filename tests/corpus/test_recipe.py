@@ -48,20 +48,14 @@ def plainly(part: Part) -> bytes:
 
 
 text = st.text(st.sampled_from('ab%{}",:\\é😀\n '), max_size=6)
-template = st.lists(st.one_of(text, st.sampled_from(["{i}", "{next}", "{}", "%d", "{I}"])), max_size=6).map(
-    "".join
-)
-literal = st.one_of(
-    st.binary(max_size=40).map(lambda b: {"hex": b.hex()}), text.map(lambda value: {"text": value})
-)
+template = st.lists(text | st.sampled_from(["{i}", "{next}", "{}", "%d", "{I}"]), max_size=6).map("".join)
+literal = st.binary(max_size=40).map(lambda b: {"hex": b.hex()}) | text.map(lambda value: {"text": value})
 # Around multiples of a thousand, where the leading digits change.
-firsts = st.one_of(
-    st.integers(0, 30), st.sampled_from([998, 999, 1000, 1001, 9_990, 99_998, 999_500]), st.integers(0, 10**7)
-)
-counts = st.one_of(st.integers(1, 5), st.integers(1, 30), st.sampled_from([999, 1000, 1001, 2001, 21_001]))
-each = st.fixed_dictionaries(
-    {"each": template, "count": counts}, optional={"first": firsts, "separator": text}
-)
+edges = st.sampled_from([998, 999, 1000, 1001, 9_990, 99_998, 999_500])
+firsts = st.integers(0, 30) | edges | st.integers(0, 10**7)
+counts = st.integers(1, 5) | st.integers(1, 30) | st.sampled_from([999, 1000, 1001, 2001, 21_001])
+starts = {"first": firsts, "separator": text}
+each = st.fixed_dictionaries({"each": template, "count": counts}, optional=starts)
 repeat = st.fixed_dictionaries({"repeat": literal, "count": st.integers(1, 300)})
 zeros = st.fixed_dictionaries({"zeros": st.integers(1, 5000)})
 parts = st.lists(st.one_of(literal, each, repeat, zeros), max_size=4)

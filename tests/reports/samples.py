@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_reports.audit.build import build_report, report_text
 from safetensors_reports.audit.report import Report, RunPart
+from safetensors_reports.history.ledger import CorpusName, FailureRow, Line, lines_of
 from safetensors_reports.record.run import RunRecord
 
 
@@ -113,30 +114,15 @@ def as_json(document: Report) -> dict[str, Any]:
 
 
 FUZZED = b"\x00" * 7
-FUZZ: dict[str, Any] = {
-    "schema": 1,
-    "slug": "frm-too-short-0011aabb",
-    "step": "read",
-    "verdict": "wrong-accept",
-    "signature": "FRM_TOO_SHORT: accept lib",
-    "rules": [{"id": "FRM-03", "level": "must", "title": "at least eight bytes", "statement": "Eight."}],
-    "codes": ["FRM_TOO_SHORT"],
-    "cwe": [{"id": 125, "name": "Out-of-bounds Read"}],
-    "expected": "reject: too short",
-    "got": {"lib": "accept, 0 tensors"},
-    "versions": {"lib": "1.0"},
-    "files": [{"path": "input.safetensors", "stored": "input.safetensors", "sha256": "b" * 64, "size": 7}],
-    "entry": "input.safetensors",
-    "action": None,
-    "expectation": {"outcome": "reject", "codes": ["FRM_TOO_SHORT"]},
-    "where": None,
-    "engine": "outcome",
-    "seed": 1,
-    "execs": 1,
-    "size": {"found": 9, "now": 7},
-    "replays": 3,
-    "reproduce": "stc fuzz replay frm-too-short-0011aabb --impl lib",
-}
+RULE = {"id": "FRM-03", "level": "must", "title": "at least eight bytes", "statement": "Eight."}
+STORED = {"path": "input.safetensors", "stored": "input.safetensors", "sha256": "b" * 64, "size": 7}
+FUZZ: dict[str, Any] = {"schema": 1, "slug": "frm-too-short-0011aabb", "step": "read", "rules": [RULE]}
+FUZZ |= {"codes": ["FRM_TOO_SHORT"], "cwe": [{"id": 125, "name": "Out-of-bounds Read"}], "where": None}
+FUZZ |= {"signature": "FRM_TOO_SHORT: accept lib", "verdict": "wrong-accept", "expected": "reject: too short"}
+FUZZ |= {"got": {"lib": "accept, 0 tensors"}, "versions": {"lib": "1.0"}, "action": None}
+FUZZ |= {"files": [STORED], "entry": "input.safetensors", "size": {"found": 9, "now": 7}}
+FUZZ |= {"expectation": {"outcome": "reject", "codes": ["FRM_TOO_SHORT"]}}
+FUZZ |= {"engine": "outcome", "seed": 1, "execs": 1, "replays": 3}
 
 
 def write_finding(folder: Path, **changes: Any) -> Path:
@@ -147,3 +133,24 @@ def write_finding(folder: Path, **changes: Any) -> Path:
     document = {**document, "reproduce": f"stc fuzz replay {document['slug']} {asked}", **changes}
     (folder / "finding.json").write_text(json.dumps(document), "ascii")
     return folder
+
+
+OLD, NEW = CorpusName("2026.10", "0" * 16), CorpusName("2026.11", "1" * 16)
+
+
+def fails(rule: str, cases: int, *named: str, verdict: str = "wrong-accept") -> FailureRow:
+    return FailureRow(rule, verdict, cases, named)
+
+
+def line(version: str, *failures: FailureRow, **more: Any) -> Line:
+    """Return a line of a made-up program; its counts are those of its failures."""
+    counts: dict[str, int] = {}
+    for row in failures:
+        counts[row.verdict] = counts.get(row.verdict, 0) + row.cases
+    fields: dict[str, Any] = {"history": 1, "program": "lib", "entry": "lib", "date": "2026-11-21"}
+    fields |= {"suite": "2026.11.0", "corpus": NEW, "steps": ("open", "read"), "asked": 100, "counts": counts}
+    return Line(version=version, failures=failures, **(fields | more))
+
+
+def lines(*records: RunRecord, **more: Any) -> list[Line]:
+    return lines_of(report(*records, public=True, **more))

@@ -70,13 +70,8 @@ def test_an_inconsistent_choice_is_a_failure_and_those_of_several_runs_are_gathe
 
 def test_disagreements_of_several_runs() -> None:
     one, two = Make.content("w"), Make.content("w", dtype="F16")
-    text = markdown(
-        [
-            Make.answers("x", c=one, d=one),
-            Make.answers("y", c=two, d="reject"),
-            Make.answers("z", c=one, d="reject", e=one),
-        ]
-    )
+    runs = [Make.answers("x", c=one, d=one), Make.answers("y", c=two, d="reject")]
+    text = markdown([*runs, Make.answers("z", c=one, d="reject", e=one)])
     assert "**Cases compared: 2 · content splits 1 · verdict splits 1**" in text
     assert (
         "- content ×1: accept:A `x 1`, `z 1` · accept:B `y 1`; e.g. `c` "
@@ -139,20 +134,10 @@ def test_a_text_stays_in_its_cell_and_is_shown_as_it_is(text: str) -> None:
 
 kinds = st.sampled_from([v if v != "choice" else "choice:a|b`" for v in VERDICTS])
 outcomes = st.sampled_from(["accept", "reject", "crash", "unsupported", "harness-error"])
-
-
-runs_of_all_sorts = st.lists(
-    st.tuples(
-        texts,
-        st.lists(st.tuples(kinds, outcomes, st.booleans()), max_size=90),
-        texts,
-        texts,
-        st.lists(st.tuples(texts, kinds), max_size=9),
-        st.lists(texts, max_size=9),
-        st.sampled_from([None, ...]),
-    ),
-    max_size=4,
-)
+rows = st.lists(st.tuples(kinds, outcomes, st.booleans()), max_size=90)
+choices = st.lists(st.tuples(texts, kinds), max_size=9)
+problems, footers = st.lists(texts, max_size=9), st.sampled_from([None, ...])
+runs_of_all_sorts = st.lists(st.tuples(texts, rows, texts, texts, choices, problems, footers), max_size=4)
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
@@ -160,15 +145,14 @@ runs_of_all_sorts = st.lists(
 def test_the_comment_is_bounded_and_printable_whatever_the_records_hold(few: list[Any], times: int) -> None:
     records = []
     for k, (name, rows, detail, case, choices, problems, footer) in enumerate(few * times):
+        same = {"detail": detail, "content": Make.content(f"{k}")}
         results = [
-            Make.result(f"{case}{i}", verdict, outcome=outcome, expected_failure=known, detail=detail,
-                content=Make.content(f"{k}"))
+            Make.result(f"{case}{i}", verdict, outcome=outcome, expected_failure=known, **same)
             for i, (verdict, outcome, known) in enumerate(rows)
-        ]  # fmt: skip
+        ]
         said = [{"choice": choice, "verdict": verdict} for choice, verdict in choices]
-        records.append(
-            Make.run(*results, name=name, choices=said, problems=problems, cases=100, footer=footer)
-        )
+        more: dict[str, Any] = {"choices": said, "problems": problems, "cases": 100, "footer": footer}
+        records.append(Make.run(*results, name=name, **more))
     text = markdown(records)
     lines = text.splitlines()
     assert len(lines) <= MAX_LINES == 60

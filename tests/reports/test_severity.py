@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from safetensors_corpus.judging.written_folder import RULES_OF
 from safetensors_reference import rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES
@@ -39,9 +37,8 @@ def row(verdict: str, outcome: str = "accept", message: str = "") -> dict[str, A
     return {"verdict": verdict, "outcome": outcome, "message": message, "step": "read"}
 
 
-@pytest.mark.parametrize(
-    ("result", "step", "numbers", "level"),
-    [
+def test_severity_goes_by_outcome() -> None:
+    for result, step, numbers, level in (
         (row("unsafe", "crash", "killed by SIGSEGV"), "read", (), "critical"),
         (row("unsafe", "crash", "killed by SIGBUS"), "lifecycle", (), "high"),
         (row("unsafe", "crash", "PanicException: capacity overflow"), "slice", (), "medium"),
@@ -57,12 +54,8 @@ def row(verdict: str, outcome: str = "accept", message: str = "") -> dict[str, A
         (row("wrong-reject", "reject"), "read", (436,), "low"),
         (row("not-strict"), "read", (436,), "informational"),
         (row("unsafe", "accept") | {"step": "export"}, "export", (), "high"),
-    ],
-)
-def test_severity_goes_by_outcome(
-    result: dict[str, Any], step: str, numbers: tuple[int, ...], level: str
-) -> None:
-    assert severity(outcome_class(result), step, numbers) == level
+    ):
+        assert severity(outcome_class(result), step, numbers) == level
 
 
 def test_scales_are_in_order_and_every_outcome_has_a_weakness_with_a_name() -> None:
@@ -86,9 +79,8 @@ def test_one_crash_outranks_any_number_of_wrong_accepts() -> None:
     assert document.findings[0].severity == "critical"
 
 
-@pytest.mark.parametrize(
-    ("result", "of_fault", "expected"),
-    [
+def test_weaknesses_follow_from_the_outcome_and_the_step() -> None:
+    for result, of_fault, expected in (
         (row("unsafe", "hang"), (), (400,)),
         (row("unsafe", "exhausted"), (400, 789), (770, 400, 789)),
         # A process dies only from some weaknesses.
@@ -99,12 +91,8 @@ def test_one_crash_outranks_any_number_of_wrong_accepts() -> None:
         (row("wrong-content") | {"step": "concurrent"}, (), (362,)),
         (row("unsafe", "accept") | {"step": "export"}, (), (22,)),
         (row("wrong-reject", "reject"), (125,), (CONFORMANCE_ONLY,)),
-    ],
-)
-def test_weaknesses_follow_from_the_outcome_and_the_step(
-    result: dict[str, Any], of_fault: tuple[int, ...], expected: tuple[int, ...]
-) -> None:
-    assert weaknesses_of(outcome_class(result), result, of_fault) == expected
+    ):
+        assert weaknesses_of(outcome_class(result), result, of_fault) == expected
 
 
 def test_an_exception_that_handlers_miss_is_no_dead_process() -> None:
@@ -187,9 +175,8 @@ def test_the_advice_of_every_rule_speaks_of_that_rule() -> None:
         assert ("rename" in said) <= (rule in {"WRT-14", "WRT-15", "WRT-19", "IDX-21"}), rule
 
 
-@pytest.mark.parametrize(
-    ("outcome", "code", "rule", "broken", "said"),
-    [
+def test_advice_goes_by_outcome_property_code_and_rule() -> None:
+    for outcome, code, rule, broken, said in (
         ("accept", "OFF_HOLE", "OFF-07", "outcome", ADVICE_BY_CODE["OFF_HOLE"]),
         # The file has another fault, too, which is not what the reader is charged with.
         ("accept", "OFF_HOLE", "HDR-09", "outcome", ADVICE_BY_CODE["HDR_DUP_KEY"]),
@@ -204,17 +191,12 @@ def test_the_advice_of_every_rule_speaks_of_that_rule() -> None:
         ("accept", None, "", "", NO_RULE),
         ("content", None, "XXX-99", "", OTHER_RULE),
         ("resources", None, "API-16", "", of_rule("API-16")),
-    ],
-)
-def test_advice_goes_by_outcome_property_code_and_rule(
-    outcome: str, code: str | None, rule: str, broken: str, said: str
-) -> None:
-    assert recommendation(outcome, code, rule, broken) == said
+    ):
+        assert recommendation(outcome, code, rule, broken) == said
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_volatile_parts_leave_texts() -> None:
+    for text, shown in (
         ("Error: /work/x/corpus/files/a.safetensors: bad", "Error: …/a.safetensors: bad"),
         ("<object at 0x7f12ab34cd56>", "<object at 0x…>"),
         ("over budget: 2,100 bytes of memory of 2,000", "over budget: more than 2,000 bytes of memory"),
@@ -224,7 +206,5 @@ def test_advice_goes_by_outcome_property_code_and_rule(
         ("in 3.25 s", "in …"),
         ("and/or 1/2", "and/or 1/2"),
         ("two\nlines\u202e", "two\\nlines\\u202e"),
-    ],
-)
-def test_volatile_parts_leave_texts(text: str, shown: str) -> None:
-    assert stable(text) == shown
+    ):
+        assert stable(text) == shown

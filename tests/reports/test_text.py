@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from safetensors_reports.history.directory import directory
 from safetensors_reports.history.ledger import Ledger
 from safetensors_reports.page.results import tables
@@ -19,17 +17,19 @@ from safetensors_reports.text import (
 )
 from safetensors_reports.trophies.model import Expectations, trophies
 
-from .history.samples import line
-from .samples import HOLE, corpus, failing, report, run
+from .samples import HOLE, corpus, failing, line, report, run
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, ""), (2, "a, b"), (3, "a, b, c"), (4, "a, b and 2 more"), (1_502, "a, b and 1,500 more")],
-)
-def test_a_list_never_leaves_one_out(count: int, text: str) -> None:
-    items = [*"abcd", *map(str, range(count))][:count]
-    assert listed(items, 2) == text
+def test_a_list_never_leaves_one_out() -> None:
+    for count, text in (
+        (0, ""),
+        (2, "a, b"),
+        (3, "a, b, c"),
+        (4, "a, b and 2 more"),
+        (1_502, "a, b and 1,500 more"),
+    ):
+        items = [*"abcd", *map(str, range(count))][:count]
+        assert listed(items, 2) == text
 
 
 def test_one_report_has_one_key_under_all_its_names() -> None:
@@ -38,17 +38,14 @@ def test_one_report_has_one_key_under_all_its_names() -> None:
     assert report_key("A review 2023") == "A review 2023"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_no_line_of_a_log_can_become_a_command() -> None:
+    for text, shown in (
         ("::error file=a::b", "\\u003a:error file=a::b"),
         ("it said ::stop-commands::x", "it said \\u003a:stop-commands::x"),
         ("see ##[group]x", "see \\u0023#[group]x"),
         ("std::bad_alloc", "std::bad_alloc"),
-    ],
-)
-def test_no_line_of_a_log_can_become_a_command(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    ):
+        assert visible(text) == shown
 
 
 def test_kinds_of_messages_and_differences() -> None:
@@ -64,17 +61,15 @@ def test_kinds_of_messages_and_differences() -> None:
     assert difference_class('tensor "a" is reported, the file has none of that name') == "reported"
 
 
-@pytest.mark.parametrize(
-    "folder", ["/dev/shm/stc-fuzz-hj8x2qpj/", "/tmp/x/", "/tmp/stc-run-_k_4__0a/deep/er/"]
-)
-def test_a_message_is_classed_without_the_folder_that_a_run_made(folder: str) -> None:
-    said = f"InvalidFileError: {folder}12.safetensors: HDR_DUP_KEY at 3: a name twice, far behind"
-    assert message_class(said) == "InvalidFileError: #.safetensors: HDR_DUP_KEY at #: a name tw"
-    assert message_class(f"no such file: '{folder}a'") == "no such file: #"
-    assert without_folders(f"{folder}12.safetensors and '{folder}a b'") == "12.safetensors and 'a b'"
-    for own in ("stc-fuzz-hj8x2qpj", "safetensors-case-_k4"):
-        assert without_folders(f"cannot list /dev/shm/{own}: gone") == "cannot list : gone"
-        assert without_folders(f"cannot list '/tmp/{own}'") == "cannot list ''"
+def test_a_message_is_classed_without_the_folder_that_a_run_made() -> None:
+    for folder in ("/dev/shm/stc-fuzz-hj8x2qpj/", "/tmp/x/", "/tmp/stc-run-_k_4__0a/deep/er/"):
+        said = f"InvalidFileError: {folder}12.safetensors: HDR_DUP_KEY at 3: a name twice, far behind"
+        assert message_class(said) == "InvalidFileError: #.safetensors: HDR_DUP_KEY at #: a name tw"
+        assert message_class(f"no such file: '{folder}a'") == "no such file: #"
+        assert without_folders(f"{folder}12.safetensors and '{folder}a b'") == "12.safetensors and 'a b'"
+        for own in ("stc-fuzz-hj8x2qpj", "safetensors-case-_k4"):
+            assert without_folders(f"cannot list /dev/shm/{own}: gone") == "cannot list : gone"
+            assert without_folders(f"cannot list '/tmp/{own}'") == "cannot list ''"
 
 
 SHUFFLED = ["1.20.1", "1.31.0", "2.0.0", "0.10.0", "2.4.0", "0.9.0", "1.9.0", "0.10.0rc1", "0.3.0b4", "0.3.0"]

@@ -1,4 +1,4 @@
-"""Registering cases: what is refused, and what all registered cases have in common."""
+"""Cases: what is not registered, what all have in common, and the tables of their steps and kinds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from safetensors_corpus import in_process
+from safetensors_corpus.actions import ACTIONS
 from safetensors_corpus.author import case as registry
-from safetensors_corpus.author.case import accepts, all_cases
+from safetensors_corpus.author.case import AREAS, accepts, all_cases
+from safetensors_corpus.publish.build import BUILDERS
+from safetensors_corpus.steps import CASE_STEPS, KINDS, ONE_STEP_KINDS, STEPS
 
 
 @pytest.mark.parametrize(
@@ -25,9 +29,7 @@ from safetensors_corpus.author.case import accepts, all_cases
         ({"name": "twice"}, r"framing/twice.*twice"),
     ],
 )
-def test_a_case_that_cannot_be_registered_is_refused(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], words: str
-) -> None:
+def test_what_is_not_registered(monkeypatch: pytest.MonkeyPatch, changes: Any, words: str) -> None:
     name, doc = changes.pop("name", "one"), changes.pop("doc", "A title.")
     module = changes.pop("module", "x.framing.length")
     monkeypatch.setattr(registry, "_CASES", {"framing/twice": None})
@@ -58,3 +60,11 @@ def test_ids_say_nothing_about_the_verdict_and_titles_are_sentences() -> None:
         assert case.title.endswith("."), case.id
         assert "\n" not in case.title + case.description, case.id
         assert "$" not in case.title, case.id
+
+
+def test_everything_that_names_steps_and_kinds_agrees_with_their_tables() -> None:
+    assert all(kind.name == name and set(kind.steps) <= STEPS.keys() for name, kind in KINDS.items())
+    assert set(CASE_STEPS) == STEPS.keys() - {"device"}
+    assert {name for name, step in STEPS.items() if step.not_asked} == set(ONE_STEP_KINDS)
+    assert set(AREAS.values()) == BUILDERS.keys() == in_process._ACTIONS.keys() == KINDS.keys()
+    assert {name for name, kind in KINDS.items() if kind.acts} == ACTIONS.keys()

@@ -14,17 +14,14 @@ from safetensors_corpus.publish.show import byte_count
 from ..small import run
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
+def test_sizes_are_exact_and_rounded() -> None:
+    for size, text in (
         (0, "0 bytes"),
         (1023, "1,023 bytes"),
         (1024, "1,024 bytes (1 KiB)"),
         (1 << 33, "8,589,934,592 bytes (8 GiB)"),
-    ],
-)
-def test_sizes_are_exact_and_rounded(size: int, text: str) -> None:
-    assert byte_count(size) == text
+    ):
+        assert byte_count(size) == text
 
 
 def test_the_help_lists_every_command_and_imports_none_of_them() -> None:

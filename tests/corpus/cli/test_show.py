@@ -36,18 +36,15 @@ def test_every_kind_of_case_is_shown(folder: Path) -> None:
     assert not CONTROL.search(text)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
+def test_names_that_json_cannot_carry_are_described() -> None:
+    for value, text in (
         ("a\u202eb", '"a\\u202eb"'),
         (None, "null"),
         ({"parts": [{"hex": "eda080"}]}, r"(text of b'\xed\xa0\x80')"),
         ({"items": [[1, "x"], [{"parts": [{"text": "k"}]}, "y"]]}, '1: "x", (text of b\'k\'): "y"'),
         ({"k": {"parts": [{"repeat": {"text": "x"}, "count": 9}]}}, "{\"k\": (text of b'x' 9 times)}"),
-    ],
-)
-def test_names_that_json_cannot_carry_are_described(value: object, text: str) -> None:
-    assert spelled_text(value) == text
+    ):
+        assert spelled_text(value) == text
     # A step of a later version is shown all the same.
     assert step_text({"step": "sync", "how": 1}) == 'sync {"how": 1}'
 
@@ -82,9 +79,7 @@ def test_a_changed_or_missing_file_is_an_error_message(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.nightly)])
-def test_every_case_of_the_real_corpus_can_be_shown(
-    manifest: Manifest, raw: dict[str, Any], step: int
-) -> None:
+def test_every_real_case_can_be_shown(manifest: Manifest, raw: dict[str, Any], step: int) -> None:
     for case in manifest.cases[::step]:
         text = "\n".join(case_lines(case, raw))
         assert case.title in text
@@ -93,71 +88,43 @@ def test_every_case_of_the_real_corpus_can_be_shown(
         assert not CONTROL.search(text.replace(case.title, "").replace(case.description, "")), case.id
 
 
-def listed(folder: Path, *args: str) -> list[str]:
-    lines = run("list", "-c", folder, "--json", *args).stdout.splitlines()
-    return [json.loads(line)["id"] for line in lines]
+def test_conditions_of_the_list_hold_together_and_a_mistyped_name_is_no_empty_list(folder: Path) -> None:
+    for args, found in {
+        "": 10,
+        "metadata": 1,
+        "--kind resource": 2,
+        "--area resource": 2,
+        "--area data": 0,
+        "--rule DAT-03": 1,
+        "DAT-03": 1,
+        "metadata-null": 1,
+        "no-such-thing": 0,
+        "--rule API-16": 0,
+        "--choice metadata-null": 1,
+        "--level should": 2,
+        "--heavy": 1,
+        "--no-heavy": 9,
+        "--no-heavy --kind resource LIM": 1,
+    }.items():
+        rows = run("list", "-c", folder, "--json", *args.split()).stdout.splitlines()
+        assert len({json.loads(row)["id"] for row in rows}) == found, args
+        said = run("list", "-c", folder, *args.split()).stdout
+        assert said.endswith(f"{found} case{'s' * (found != 1)}\n"), args
+    for args, message in {
+        "--rule OFF-70": "no rule 'OFF-70'; did you mean OFF-",
+        "--choice metadata": "did you mean ",
+        "--area headers": "no area 'headers'; did you mean header",
+        "--kind reads": "'reads' is not one of",
+    }.items():
+        run("list", "-c", folder, *args.split(), status=2, err=message)
 
 
-@pytest.mark.parametrize(
-    ("args", "found"),
-    [
-        ([], 10),
-        (["metadata"], 1),
-        (["--kind", "resource"], 2),
-        (["--area", "resource"], 2),
-        (["--area", "data"], 0),
-        (["--rule", "DAT-03"], 1),
-        (["DAT-03"], 1),
-        (["metadata-null"], 1),
-        (["no-such-thing"], 0),
-        (["--rule", "API-16"], 0),
-        (["--choice", "metadata-null"], 1),
-        (["--level", "should"], 2),
-        (["--heavy"], 1),
-        (["--no-heavy"], 9),
-        (["--no-heavy", "--kind", "resource", "LIM"], 1),
-    ],
-)
-def test_conditions_of_the_list_hold_together(folder: Path, args: list[str], found: int) -> None:
-    assert len(listed(folder, *args)) == found
-    assert run("list", "-c", folder, *args).stdout.endswith(f"{found} case{'s' * (found != 1)}\n")
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["--rule", "OFF-70"], "no rule 'OFF-70'; did you mean OFF-"),
-        (["--choice", "metadata"], "did you mean "),
-        (["--area", "headers"], "no area 'headers'; did you mean header"),
-        (["--kind", "reads"], "'reads' is not one of"),
-    ],
-)
-def test_a_mistyped_name_is_no_empty_list(folder: Path, args: list[str], message: str) -> None:
-    run("list", "-c", folder, *args, status=2, err=message)
-
-
-def test_on_a_narrow_terminal_titles_are_cut_and_then_left_out(folder: Path) -> None:
+def test_the_list_shows_what_is_expected_and_cuts_titles_on_a_narrow_terminal(folder: Path) -> None:
     cases = list(load_manifest(folder).cases)
-    wide = list(list_lines(cases, None))
-    assert all(case.title in line for case, line in zip(cases, wide, strict=True))
+    for case, line in zip(cases, run("list", "-c", folder).stdout.splitlines()[:-1], strict=True):
+        for part in (f"{case.id} ", expectation_text(case), " ".join(case.rules), case.title):
+            assert part in line
     narrow = list(list_lines(cases, 85))
     assert max(map(len, narrow)) <= 85
     assert "…" in narrow[0]
     assert "title" not in "".join(list_lines(cases, 60))
-
-
-@pytest.mark.parametrize("command", [("list",), ("show", "framing/plain"), ("stats",)])
-@pytest.mark.parametrize("content", [None, "garbage", "[]", '{"schema_version": 9}'])
-def test_an_unusable_corpus_is_one_line(tmp_path: Path, command: tuple[str, ...], content: Any) -> None:
-    if content is not None:
-        (tmp_path / "corpus.json").write_text(content)
-    result = run(command[0], "-c", tmp_path, *command[1:], status=1, err=str(tmp_path))
-    assert result.stderr.count(os.linesep) == 1
-
-
-def test_list_shows_every_case_with_what_it_expects(manifest: Manifest, written: Path) -> None:
-    out = run("list", "-c", written).stdout.splitlines()
-    assert out[-1] == f"{len(manifest.cases):,} cases"
-    for case, line in zip(manifest.cases, out[:-1], strict=True):
-        for part in (f"{case.id} ", expectation_text(case), " ".join(case.rules), case.title.splitlines()[0]):
-            assert part in line

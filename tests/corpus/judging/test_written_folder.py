@@ -47,9 +47,7 @@ GOOD = {A: shard("a"), B: shard("b"), INDEX: index()}
 def save(tmp_path: Path) -> Callable[..., SavedFolder]:
     """Lay files into the folder, settle, write others, and return what is left."""
 
-    def make(
-        after: dict[str, bytes | None], before: dict[str, bytes] | None = None, outcome: str = "accept"
-    ) -> SavedFolder:
+    def make(after: dict[str, bytes | None], before: Any = None, outcome: str = "accept") -> SavedFolder:
         model = tmp_path / "model"
         model.mkdir()
         _put(model, dict(before or {}))
@@ -78,6 +76,9 @@ def told(saved: SavedFolder) -> tuple[set[str], list[tuple[str, str]]]:
 WHOLE = {"a", "b"}
 MODELS: dict[str, tuple[dict[str, bytes | None], set[str], list[tuple[str, str]]]] = {
     "right": (dict(GOOD), WHOLE, []),
+    "same-again": (dict(GOOD), WHOLE, []),
+    "earlier-index": ({SINGLE: shard("c")}, {"c"}, []),
+    "configuration-beside": ({**GOOD, "config.json": b"{}"}, WHOLE, []),
     "no-size": ({**GOOD, INDEX: index(size=None)}, WHOLE, []),
     "single": ({SINGLE: shard("a", "b")}, WHOLE, []),
     "indexed-single": ({SINGLE: shard("a", "b"), INDEX: index({"a": SINGLE, "b": SINGLE})}, WHOLE, []),
@@ -113,19 +114,10 @@ MODELS: dict[str, tuple[dict[str, bytes | None], set[str], list[tuple[str, str]]
 @pytest.mark.parametrize("name", MODELS)
 def test_the_model_that_is_left(save: Callable[..., SavedFolder], name: str) -> None:
     files, names, flaws = MODELS[name]
-    found, wrong = told(save(files))
+    found, wrong = told(save(files, GOOD if name in ("same-again", "earlier-index") else None))
     assert found == names
     assert wrong[: len(flaws)] == flaws
     assert bool(wrong) == bool(flaws)
-
-
-def test_an_earlier_index_is_not_taken_for_that_of_the_save(save: Callable[..., SavedFolder]) -> None:
-    saved = save({SINGLE: shard("c")}, GOOD)
-    assert told(saved) == ({"c"}, [])
-
-
-def test_the_same_bytes_written_again_are_those_of_the_save(save: Callable[..., SavedFolder]) -> None:
-    assert told(save(dict(GOOD), GOOD)) == (WHOLE, [])
 
 
 OTHERS: dict[str, dict[str, bytes | None]] = {
@@ -138,15 +130,9 @@ OTHERS: dict[str, dict[str, bytes | None]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("outcome", ["accept", "reject"])
-def test_files_that_are_none_of_the_model_are_left_alone(
-    save: Callable[..., SavedFolder], name: str, outcome: str
-) -> None:
+def test_other_files_are_left_alone(save: Callable[..., SavedFolder], name: str, outcome: str) -> None:
     before = {"../outside/x.safetensors": b"x", "adapter.safetensors": b"x"}
     assert ("valid", "IDX-20") in told(save({**GOOD, **OTHERS[name]}, before, outcome))[1]
-
-
-def test_a_configuration_beside_the_model_is_no_mistake(save: Callable[..., SavedFolder]) -> None:
-    assert told(save({**GOOD, "config.json": b"{}"})) == (WHOLE, [])
 
 
 def properties(saved: SavedFolder) -> set[str]:
@@ -154,42 +140,32 @@ def properties(saved: SavedFolder) -> set[str]:
 
 
 OLD = {"model-00003-of-00003.safetensors": shard("c"), SINGLE: shard("d")}
-
-
 ODD = {"x.safetensors": shard("a"), B: shard("b"), INDEX: index({"a": "x.safetensors", "b": B})}
 
 
 @pytest.mark.parametrize(
-    ("after", "before", "lacking"),
+    ("outcome", "after", "before", "lacking"),
     [
-        ({**GOOD, **dict.fromkeys(OLD)}, OLD, {"earlier-kept"}),
-        (GOOD, OLD, {"earlier-removed"}),
-        ({**GOOD, SINGLE: None}, OLD, {"earlier-removed", "earlier-kept"}),
-        ({SINGLE: shard("a", "b")}, {}, {"within-limit"}),
-        (ODD, {}, {"conventional-names"}),
+        ("accept", {**GOOD, **dict.fromkeys(OLD)}, OLD, {"earlier-kept"}),
+        ("accept", GOOD, OLD, {"earlier-removed"}),
+        ("accept", {**GOOD, SINGLE: None}, OLD, {"earlier-removed", "earlier-kept"}),
+        ("accept", {SINGLE: shard("a", "b")}, {}, {"within-limit"}),
+        ("accept", ODD, {}, {"conventional-names"}),
+        *(
+            ("reject", after, GOOD, set())
+            for after in ({}, dict.fromkeys(GOOD), {INDEX: None, A: shard("c")})
+        ),
+        *(
+            ("reject", after, GOOD, {"no-mixture"})
+            for after in ({A: shard("c")}, {B: None}, {INDEX: index()})
+        ),
+        ("reject", {"model-00001-of-00003.safetensors": shard("c")}, GOOD, set()),
     ],
 )
-def test_properties_of_a_folder(
-    save: Callable[..., SavedFolder], after: Any, before: Any, lacking: set[str]
+def test_properties_of_a_folder_and_what_a_failed_save_leaves(
+    save: Callable[..., SavedFolder], outcome: str, after: Any, before: Any, lacking: set[str]
 ) -> None:
-    assert properties(save(dict(after), before)) == lacking
-
-
-FAILED: dict[str, tuple[dict[str, bytes | None], set[str]]] = {
-    "untouched": ({}, set()),
-    "all-gone": (dict.fromkeys(GOOD), set()),
-    "index-gone": ({INDEX: None, A: shard("c")}, set()),
-    "shard-replaced": ({A: shard("c")}, {"no-mixture"}),
-    "shard-gone": ({B: None}, {"no-mixture"}),
-    "new-index": ({INDEX: index()}, {"no-mixture"}),
-    "other-shard": ({"model-00001-of-00003.safetensors": shard("c")}, set()),
-}
-
-
-@pytest.mark.parametrize("name", FAILED)
-def test_what_a_failed_save_leaves(save: Callable[..., SavedFolder], name: str) -> None:
-    after, wanted = FAILED[name]
-    assert properties(save(after, GOOD, "reject")) == wanted
+    assert properties(save(dict(after), before, outcome)) == lacking
 
 
 def test_a_link_is_not_followed(save: Callable[..., SavedFolder], tmp_path: Path) -> None:

@@ -36,7 +36,6 @@ def record(tmp_path: Path) -> Path:
 
 
 def written(folder: Path, *args: str | Path) -> dict[str, str]:
-    """Return the texts of the files that a report wrote."""
     result = invoke(*args, "-o", folder)
     assert result.exit_code == 0, result.output
     return {path.name: path.read_text("utf-8") for path in folder.iterdir()}
@@ -99,9 +98,8 @@ def test_baselines_of_others_are_found_by_name(tmp_path: Path) -> None:
     assert (row["issue"], row["review_by"]) == ("https://example.org/1", "2030-01-01")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
+def test_inputs_that_cannot_be_used(tmp_path: Path) -> None:
+    for name, text, says in (
         ("torn.jsonl", '{"type": "hea', "torn.jsonl, line 1: not valid JSON"),
         ("empty.jsonl", "", "empty.jsonl, line 1: there is no header"),
         ("other.jsonl", '{"a": 1}\n', "other.jsonl, line 1: not a line of a run record"),
@@ -110,14 +108,12 @@ def test_baselines_of_others_are_found_by_name(tmp_path: Path) -> None:
         ("finding.json", "[]", "finding.json: the finding has schema None, but this program"),
         ("finding.json", '{"schema": 2}', "finding.json: the finding has schema 2, but this program"),
         ("finding.json", '{"schema": 1}', "finding.json: has no 'slug'"),
-    ],
-)
-def test_inputs_that_cannot_be_used(tmp_path: Path, name: str, text: str, says: str) -> None:
-    path = tmp_path / name
-    path.write_text(text, "utf-8")
-    output = refused(tmp_path, path)
-    assert says in output
-    assert str(path) in output
+    ):
+        path = tmp_path / name
+        path.write_text(text, "utf-8")
+        output = refused(tmp_path, path)
+        assert says in output
+        assert str(path) in output
 
 
 def refused(folder: Path, *args: str | Path) -> str:
@@ -150,38 +146,29 @@ def test_missing_inputs_are_named(record: Path, tmp_path: Path) -> None:
 RULE = {"id": "OFF-99", "level": "must", "title": "t", "statement": "s"}
 OUTSIDE = {"path": "input.safetensors", "sha256": "b" * 64, "size": 7, "stored": "../secret"}
 REPLAY = "stc fuzz replay frm-too-short-0011aabb --impl"
-NO_REPLAY = "reproduce is not an stc fuzz command that replays"
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"files": [OUTSIDE]}, "is outside the folder of the finding"),
-        ({"rules": [RULE]}, "there is no rule OFF-99"),
-        *(
-            ({"verdict": word}, "finding.json: verdict: ")
-            for word in ("terrible", "pass", "choice:accept", "deviation", "deviation:odd")
-        ),
-        *(
-            ({"reproduce": line}, NO_REPLAY)
-            for line in (
-                f"{REPLAY} lib; touch MARK",
-                f"{REPLAY} $(touch MARK)",
-                f"{REPLAY} 'cmd:touch MARK'",
-                "stc fuzz replay other-0011aabb --impl lib",
-                "stc fuzz replay frm-too-short-0011aabb --output lib",
-                REPLAY,
-                "touch MARK",
-                "stc fuzz replay 'frm",
-            )
-        ),
-    ],
+REPLAYS = (
+    f"{REPLAY} lib; touch MARK",
+    f"{REPLAY} $(touch MARK)",
+    f"{REPLAY} 'cmd:touch MARK'",
+    "stc fuzz replay other-0011aabb --impl lib",
+    "stc fuzz replay frm-too-short-0011aabb --output lib",
+    REPLAY,
+    "touch MARK",
+    "stc fuzz replay 'frm",
 )
-def test_findings_that_are_not_what_they_should_be_are_refused(
-    tmp_path: Path, change: dict[str, Any], says: str
-) -> None:
+
+
+def test_findings_that_are_not_what_they_should_be_are_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
-    assert says in refused(tmp_path, write_finding(tmp_path / "f", **change))
+    wrong: dict[str, list[dict[str, Any]]] = {
+        "is outside the folder of the finding": [{"files": [OUTSIDE]}],
+        "there is no rule OFF-99": [{"rules": [RULE]}],
+        "finding.json: verdict: ": [{"verdict": "terrible"}],
+        "reproduce is not an stc fuzz command that replays": [{"reproduce": line} for line in REPLAYS],
+    }
+    for says, changes in wrong.items():
+        for change in changes:
+            assert says in refused(tmp_path, write_finding(tmp_path / "f", **change)), change
 
 
 @pytest.mark.parametrize("name", ["finding.json", "input.safetensors"])
@@ -216,9 +203,7 @@ def test_findings_have_the_verdicts_that_fail_a_run() -> None:
     assert set(get_args(Verdict)) == (STRICT_FAILING - {"deviation"}) | deviations
 
 
-def test_an_output_that_cannot_be_written_is_named_and_no_link_is_followed(
-    record: Path, tmp_path: Path
-) -> None:
+def test_unwritable_outputs_are_named_and_no_link_is_followed(record: Path, tmp_path: Path) -> None:
     file, out = tmp_path / "file", tmp_path / "out"
     file.write_text("mine", "utf-8")
     (tmp_path / "taken" / "report.json").mkdir(parents=True)

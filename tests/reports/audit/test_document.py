@@ -219,9 +219,7 @@ def test_a_fuzz_finding_without_a_rule_is_told_as_such_everywhere(tmp_path: Path
         (TOLD_OF_OLDER, "safetensors", "99.0", True),
     ],
 )
-def test_published_reports_show_only_what_a_current_public_report_is_about(
-    case: str, name: str, version: str, redacted: bool
-) -> None:
+def test_reports_show_only_what_is_public(case: str, name: str, version: str, redacted: bool) -> None:
     record = run(failing(case, wall_ms=9e9), name=name, version=version, problems=[case])
     document = report(record, public=True)
     (found,) = document.findings

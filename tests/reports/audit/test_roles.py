@@ -23,7 +23,6 @@ def case(kind: str) -> Case:
 
 
 def lib(*rows: Row, public: bool = False, name: str = "lib", **about_it: Any) -> Report:
-    """Return the report of one program."""
     record = run(*rows, name=name, version="1")
     record.header["implementation"] |= about_it
     return report(record, public=public)
@@ -39,17 +38,15 @@ def role(found: Implementation, name: str) -> RoleRow:
     return row
 
 
-@pytest.mark.parametrize(
-    ("kind", "step", "expected"),
-    [("reader", "read", "reader"), ("header", "read", "lister"), ("validator", "read", "checker"),
-        ("scanner", "read", "checker"), ("device", "read", "device"), ("", "read", "reader"),
-        ("", "open", "lister")],
-)  # fmt: skip
-def test_the_kind_or_the_steps_give_the_role_in_which_files_are_opened(
-    kind: str, step: str, expected: str
-) -> None:
-    found = who(failing(HOLE, step=step), kind=kind, steps=[step])
-    assert [row.role for row in found.roles] == [expected]
+def test_the_kind_or_the_steps_give_the_role_in_which_files_are_opened() -> None:
+    roles = {"reader": "reader", "header": "lister", "validator": "checker", "scanner": "checker"}
+    roles |= {"device": "device", "": "reader"}
+    for kind, step, expected in (
+        *((kind, "read", role) for kind, role in roles.items()),
+        ("", "open", "lister"),
+    ):
+        found = who(failing(HOLE, step=step), kind=kind, steps=[step])
+        assert [row.role for row in found.roles] == [expected], kind
 
 
 def test_a_program_of_several_roles_is_judged_in_each_by_its_own_cases() -> None:
@@ -92,24 +89,20 @@ def of_rules(*rules: str) -> RoleRow:
     return role(who({**rows[0], "failures": failures}), "reader")
 
 
-@pytest.mark.parametrize(
-    ("rules", "tone", "said"),
-    [
+def test_what_does_no_harm_by_itself_is_told_from_a_broken_layout() -> None:
+    for rules, tone, said in (
         (("HDR-09",), "mild", "accepts duplicate keys"),
         (("HDR-12", "HDR-13"), "mild", "accepts duplicate keys"),
         (("HDR-07",), "mild", "accepts forbidden files"),
         (("HDR-09", "HDR-07"), "mild", "accepts forbidden files"),
         (("OFF-07",), "bad", "accepts broken files"),
         (("HDR-09", "OFF-04"), "bad", "accepts broken files"),
-    ],
-)
-def test_what_does_no_harm_by_itself_is_told_from_a_broken_layout(
-    rules: tuple[str, ...], tone: str, said: str
-) -> None:
-    found = of_rules(*rules)
-    assert (role_part(found, {}).tone, table_word(found, "text")) == (tone, said)
-    start = "Only after a strict check" if tone == "bad" else "With care: it accepts what the text forbids"
-    assert role_part(found, {}).answer.startswith(start)
+    ):
+        found = of_rules(*rules)
+        shown = role_part(found, {})
+        assert (shown.tone, table_word(found, "text")) == (tone, said), rules
+        starts = {"bad": "Only after a strict check", "mild": "With care: it accepts what the text forbids"}
+        assert shown.answer.startswith(starts[tone])
 
 
 def test_a_row_of_a_card_names_only_what_was_accepted() -> None:
@@ -152,9 +145,7 @@ VALID = corpus().reading[0].id
         ),
     ],
 )
-def test_a_card_says_neither_more_nor_less_than_was_found(
-    rows: list[Row], tone: str, said: str, unsaid: str
-) -> None:
+def test_a_card_says_exactly_what_was_found(rows: list[Row], tone: str, said: str, unsaid: str) -> None:
     lists = {"kind": "header", "steps": ["open"], "areas": ["header"]} if rows[0]["step"] == "open" else {}
     (row,) = who(*rows, **lists).roles
     shown = role_part(row, {})
@@ -180,21 +171,16 @@ def test_a_lister_is_not_judged_where_it_claims_nothing_and_its_page_says_why() 
     assert (page.count(said), page.count("Its documentation")) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("kind", "word", "summary", "verb", "answer"),
-    [
+def test_a_scanner_misses_and_a_reader_accepts() -> None:
+    for kind, word, summary, verb, answer in (
         ("scanner", "misses", "misses faults", "misses", "missed: 1 of 1"),
         ("reader", "lenient", "accepts broken files", "accepts", "accepted: 1 of 1"),
-    ],
-)
-def test_a_scanner_misses_and_a_reader_accepts(
-    kind: str, word: str, summary: str, verb: str, answer: str
-) -> None:
-    found = who(failing(HOLE), kind=kind)
-    shown = role_part(found.roles[0], {})
-    assert (found.word, table_word(found.roles[0], "text")) == (word, summary)
-    assert f"{verb} holes between tensors" in shown.answer
-    assert [line.answer for line in shown.lines if line.name == "holes"] == [answer]
+    ):
+        found = who(failing(HOLE), kind=kind)
+        shown = role_part(found.roles[0], {})
+        assert (found.word, table_word(found.roles[0], "text")) == (word, summary)
+        assert f"{verb} holes between tensors" in shown.answer
+        assert [line.answer for line in shown.lines if line.name == "holes"] == [answer]
 
 
 def test_what_a_program_says_of_itself_is_taken_only_where_it_is_known_and_escaped() -> None:
@@ -220,17 +206,13 @@ def test_rows_count_shares_of_what_was_asked_and_no_crash_of_others() -> None:
         assert list(made.implementations[0].roles[0].failed.values()) == list(failed.values())
 
 
-@pytest.mark.parametrize(
-    ("name", "public", "note"),
-    [("lib", False, "keeps the last"), ("lib", True, ""), ("reference", True, "keeps the last")],
-)
-def test_which_of_two_tensors_is_kept_is_told_only_where_it_is_public(
-    name: str, public: bool, note: str
-) -> None:
+def test_which_of_two_tensors_is_kept_is_told_only_where_it_is_public() -> None:
     last = corpus().by_id[TWICE].options["last-wins"].content
     assert last is not None
-    found = who(failing(TWICE, content={"tensors": last["tensors"]}), name=name, public=public)
-    assert [a.note for a in found.roles[0].answers if a.question == "names"] == [note]
+    for name, public in (("lib", False), ("lib", True), ("reference", True)):
+        found = who(failing(TWICE, content={"tensors": last["tensors"]}), name=name, public=public)
+        note = "" if public and name == "lib" else "keeps the last"
+        assert [a.note for a in found.roles[0].answers if a.question == "names"] == [note], name
 
 
 def test_every_failure_by_the_text_stands_in_an_answer() -> None:
@@ -242,10 +224,10 @@ def test_every_failure_by_the_text_stands_in_an_answer() -> None:
             assert covered or (name, effect) == ("checker", "content")
 
 
-@pytest.mark.parametrize(("steps", "known"), [(["open", "read"], True), (["open"], False)])
-def test_nothing_is_said_about_the_values_of_a_reader_that_tells_none(steps: list[str], known: bool) -> None:
-    found = who(failing(HOLE, step="open"), public=True, kind="reader", steps=steps)
-    assert ("values" in {answer.question for answer in role(found, "reader").answers}) == known
+def test_nothing_is_said_about_the_values_of_a_reader_that_tells_none() -> None:
+    for steps, known in ((["open", "read"], True), (["open"], False)):
+        found = who(failing(HOLE, step="open"), public=True, kind="reader", steps=steps)
+        assert ("values" in {answer.question for answer in role(found, "reader").answers}) == known, steps
 
 
 def test_an_older_report_has_a_card_without_answers() -> None:

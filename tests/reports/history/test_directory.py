@@ -1,29 +1,17 @@
-"""``implementations.json``: facts about programs, without unsafe results."""
+"""``implementations.json``, which ``stc publish --check`` compares: its form, and no unsafe results."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import pytest
-
-from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.history.directory import directory
 from safetensors_reports.history.ledger import append_lines
 from safetensors_reports.page.publish import publication
 
 from ...published_schemas import schema_error
-from ..samples import HOLE, TWICE, corpus, failing, report, run
-from .samples import OLD, line
+from ..samples import HOLE, OLD, TWICE, corpus, failing, line, report, run
 
 ISSUE = "https://example.org/issue/1"
-
-
-def listed(*records: Any, **more: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    texts = publication(records, corpus(), **more)
-    document = json.loads(texts["implementations.json"])
-    assert schema_error("implementations", document) is None
-    return document, texts
 
 
 def test_a_program_is_told_with_its_entries_versions_and_pages() -> None:
@@ -33,7 +21,9 @@ def test_a_program_is_told_with_its_entries_versions_and_pages() -> None:
     entry = run(failing(HOLE, "pass"), name="lib", version="1.10")
     entry.header["implementation"] |= {"selector": "lib:fast", "kind": "header"}
     before = append_lines({}, [line("1.9", corpus=OLD, date="2026-10-01"), line("1.10", date="2026-10-02")])
-    document, texts = listed(run(failing(HOLE), name="reference"), record, entry, ledgers=before)
+    texts = publication([run(failing(HOLE), name="reference"), record, entry], corpus(), ledgers=before)
+    document = json.loads(texts["implementations.json"])
+    assert schema_error("implementations", document) is None
     lib, reference = document["programs"]
     assert (lib["name"], lib["issues"]) == ("lib", "")
     assert (lib["title"], lib["homepage"]) == (about["title"], about["homepage"])
@@ -47,34 +37,6 @@ def test_a_program_is_told_with_its_entries_versions_and_pages() -> None:
     assert {lib[name] for name in ("report", "data", "history", "ledger")} <= texts.keys()
     assert reference["versions"] == [{"version": "0.8.0", "date": "2026-11-21"}]
     assert document["corpus"]["sha256"] == corpus().digest[:16]
-
-
-def test_a_crash_that_is_public_stands_on_the_pages_of_its_program_alone() -> None:
-    known = {0: [BaselineEntry(HOLE, (HOLE,), {"read": "unsafe"}, "why", ISSUE, "2027-01-01")]}
-    crash = run(failing(HOLE, "unsafe", outcome="crash"), name="lib", version="1")
-    document, texts = listed(crash, run(failing(HOLE), name="other", version="1"), known=known)
-    assert '"unsafe"' in texts["history/lib.jsonl"]
-    assert "unsafe" in texts["history/lib.md"]
-    assert "unsafe" not in json.dumps(document)
-
-
-@pytest.mark.parametrize(
-    ("before", "version", "listed", "newest"),
-    [
-        # A pre-release is the newest version only if there are no releases.
-        (("0.9.0rc1", "0.10.0a1"), "0.8.0", ["0.8.0", "0.9.0rc1", "0.10.0a1"], "0.8.0"),
-        (("0.9.0rc1", "0.10.0a1"), "0.9.0rc2", ["0.9.0rc1", "0.9.0rc2", "0.10.0a1"], "0.10.0a1"),
-        # Versions that are not numbers are sorted by day.
-        (("zz", "aa"), "mm", ["zz", "aa", "mm"], "mm"),
-    ],
-)
-def test_versions_and_the_newest(
-    before: tuple[str, str], version: str, listed: list[str], newest: str
-) -> None:
-    ledgers = append_lines({}, [line(v, date=f"2026-0{n}-01") for n, v in enumerate(before, 1)])
-    made = report(run(failing(HOLE), name="lib", version=version), public=True)
-    (program,) = directory({"report.json": made, "lib/report.json": made}, ledgers, "report.html").programs
-    assert ([row.version for row in program.versions], program.newest) == (listed, newest)
 
 
 def test_reports_from_before_that_count_more_pass_on_no_more() -> None:

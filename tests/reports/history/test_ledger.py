@@ -13,18 +13,10 @@ from msgspec.structs import replace
 
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
-from safetensors_reports.history.ledger import (
-    MAX_LINE,
-    FailureRow,
-    append_lines,
-    in_order,
-    lines_of,
-    load_ledgers,
-)
+from safetensors_reports.history.ledger import MAX_LINE, FailureRow, append_lines, lines_of, load_ledgers
 
 from ...published_schemas import schema_error
-from ..samples import HOLE, TWICE, corpus, failing, report, run
-from .samples import NEW, OLD, fails, line, lines
+from ..samples import HOLE, NEW, OLD, TWICE, corpus, failing, fails, line, lines, report, run
 
 ISSUE = "https://example.org/issue/1"
 CRASHES, PASSES = (c.id for c in corpus().cases[:2])
@@ -78,12 +70,7 @@ def test_a_run_that_is_there_adds_nothing_and_replaces_nothing() -> None:
     ledgers = append_lines({}, [first])
     again = replace(first, counts={"wrong-accept": 9}, date="2027-01-01")
     assert append_lines(ledgers, [again]) == ledgers
-    for other in (
-        line("2"),
-        line("1", entry="lib:fast"),
-        line("1", corpus=OLD),
-        line("1", profile="text"),
-    ):
+    for other in (line("2"), line("1", entry="lib:fast"), line("1", corpus=OLD), line("1", profile="text")):
         assert append_lines(ledgers, [other, again])["lib"].lines == (first, other)
     assert set(append_lines(ledgers, [line("1", program="other")])) == {"lib", "other"}
 
@@ -134,9 +121,7 @@ GOOD = line("1", fails("OFF-07", 3)).text
         (["[" * 90_000 + "\n"], "line 1: "),
     ],
 )
-def test_a_file_that_is_no_history_is_named_with_the_line(
-    texts: list[str], says: str, tmp_path: Path
-) -> None:
+def test_what_is_no_history_is_named_with_the_line(texts: list[str], says: str, tmp_path: Path) -> None:
     with pytest.raises(AuditError) as caught:
         load_ledgers(write(tmp_path / "h", "lib.jsonl", *texts))
     assert says in str(caught.value)
@@ -145,10 +130,3 @@ def test_a_file_that_is_no_history_is_named_with_the_line(
     folder = write(tmp_path / "two", "lib.jsonl", GOOD)
     with pytest.raises(AuditError, match=r"libx\.jsonl: this is a second history of lib"):
         load_ledgers(write(folder, "libx.jsonl", GOOD))
-
-
-def test_versions_stand_in_their_order_and_others_as_they_came() -> None:
-    assert [x.version for x in in_order([line("0.10"), line("0.9"), line("0.10rc1")])] == [
-        "0.9", "0.10rc1", "0.10",
-    ]  # fmt: skip
-    assert [x.version for x in in_order([line("b"), line("a")])] == ["b", "a"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from msgspec import to_builtins
 
 from safetensors_reports.history.trend import (
@@ -12,7 +11,6 @@ from safetensors_reports.history.trend import (
     CaseInfo,
     KnownBug,
     TrendDocument,
-    Turn,
     VersionRun,
     trend,
     trend_markdown,
@@ -27,9 +25,8 @@ BUG = KnownBug("FB-03", "owner/project#206", "<0.3.1")
 NOTES = {"layout/x": CaseInfo("a hole", ("OFF-07",), (BUG,))}
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "turn"),
-    [
+def test_turns() -> None:
+    for before, after, turn in (
         ("pass", "pass", None),
         ("wrong-accept", "pass", "fixed"),
         ("unsafe", "choice:reject", "fixed"),
@@ -43,15 +40,12 @@ NOTES = {"layout/x": CaseInfo("a hole", ("OFF-07",), (BUG,))}
         ("wrong-reject", "unsupported", "lost"),
         ("harness-error", "pass", "unknown"),
         ("pass", "harness-error", "unknown"),
-    ],
-)
-def test_turns(before: str, after: str, turn: Turn | None) -> None:
-    assert turn_of(before, after) == turn
+    ):
+        assert turn_of(before, after) == turn
 
 
-@pytest.mark.parametrize(
-    ("versions", "before", "after", "expected"),
-    [
+def test_a_bug_turns_where_its_range_ends() -> None:
+    for versions, before, after, expected in (
         ("<0.3.1", "0.3.0", "0.3.1", True),
         ("<0.3.1", "0.3.1", "0.4.0", False),
         (">=0.8.0", "0.7.0", "0.8.0", True),
@@ -59,30 +53,24 @@ def test_turns(before: str, after: str, turn: Turn | None) -> None:
         ("unknown", "0.3.0", "0.3.1", None),
         ("<1", "main", "1.0", None),
         ("<1", "1" * 5000, "1.0", None),
-    ],
-)
-def test_a_bug_turns_where_its_range_ends(
-    versions: str, before: str, after: str, expected: bool | None
-) -> None:
-    assert KnownBug("FB-1", "x", versions).turns_between(before, after) is expected
+    ):
+        assert KnownBug("FB-1", "x", versions).turns_between(before, after) is expected
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "elsewhere"), [("0.3.0", "0.3.1", False), ("0.7.0", "0.8.0", True)]
-)
-def test_changes_are_grouped_by_rule_and_explained(before: str, after: str, elsewhere: bool) -> None:
-    runs = [
-        VersionRun(before, Make.run(Make.result("layout/x", "wrong-accept", detail="accept, 2 tensors"))),
-        VersionRun(after, Make.run(Make.result("layout/x"))),
-    ]
-    result = trend("lib", "2026.11.0", "2026.11", runs, NOTES)
-    (change,) = result.passages[0].changes
-    assert (change.turn, change.rule, change.detail) == ("fixed", "OFF-07", "accept, 2 tensors")
-    text, page = "\n".join(trend_text(result)), trend_markdown(result)
-    assert "known: FB-03 owner/project#206 (<0.3.1)" in text
-    assert "FB-03 `owner/project#206`" in page
-    assert ("[recorded for other versions]" in text) is elsewhere
-    assert ("(recorded for other versions)" in page) is elsewhere
+def test_changes_are_grouped_by_rule_and_explained() -> None:
+    for before, after, elsewhere in (("0.3.0", "0.3.1", False), ("0.7.0", "0.8.0", True)):
+        runs = [
+            VersionRun(before, Make.run(Make.result("layout/x", "wrong-accept", detail="accept, 2 tensors"))),
+            VersionRun(after, Make.run(Make.result("layout/x"))),
+        ]
+        result = trend("lib", "2026.11.0", "2026.11", runs, NOTES)
+        (change,) = result.passages[0].changes
+        assert (change.turn, change.rule, change.detail) == ("fixed", "OFF-07", "accept, 2 tensors")
+        text, page = "\n".join(trend_text(result)), trend_markdown(result)
+        assert "known: FB-03 owner/project#206 (<0.3.1)" in text
+        assert "FB-03 `owner/project#206`" in page
+        assert ("[recorded for other versions]" in text) is elsewhere
+        assert ("(recorded for other versions)" in page) is elsewhere
 
 
 def test_versions_that_were_not_run_are_passed_over() -> None:

@@ -14,7 +14,7 @@ from safetensors_reports.site.links import Document, Links, page_of
 from safetensors_reports.site.pages import Page, all_pages, demands
 from safetensors_reports.text import visible
 
-from ..history.samples import line
+from ..samples import line
 
 HOSTILE = "<script>alert(1)</script> \"' {{ 7 * 7 }} \u202e\x1b[31m"
 

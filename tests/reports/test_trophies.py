@@ -1,22 +1,26 @@
-"""Trophies: what trends and baselines say of known bugs, and data that cannot be used."""
+"""Trophies: what trends and baselines say of known bugs, data that cannot be used, and the published page."""
 
 from __future__ import annotations
 
 import copy
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from msgspec import to_builtins
 
+from safetensors_corpus import load_manifest
 from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.history.published import load_trend, load_trends, published_trend
 from safetensors_reports.history.trend import TrendDocument
 from safetensors_reports.known_failures import ExpectedFailure
 from safetensors_reports.text import same_project
+from safetensors_reports.trophies import cli
 from safetensors_reports.trophies.model import (
     IMPLEMENTATIONS,
     Expectations,
@@ -26,16 +30,13 @@ from safetensors_reports.trophies.model import (
     trophies,
 )
 
-CHANGE = {
-    "case": "layout/a",
-    "title": "A.",
-    "rules": ["OFF-07"],
-    "turn": "fixed",
-    "before": "wrong-accept",
-    "after": "pass",
-    "detail": "",
-    "bugs": [{"bug": "FB-1", "reference": "o/lib#1", "versions": "<2", "turns_here": True}],
-}
+from ..published_schemas import schema_error
+
+ROOT = Path(__file__).parents[2]
+TRENDS = ROOT / "reports" / "published" / "trends"
+BUG = {"bug": "FB-1", "reference": "o/lib#1", "versions": "<2", "turns_here": True}
+CHANGE: dict[str, Any] = {"case": "layout/a", "title": "A.", "rules": ["OFF-07"], "detail": "", "bugs": [BUG]}
+CHANGE |= {"turn": "fixed", "before": "wrong-accept", "after": "pass"}
 COUNTS = dict.fromkeys(("fixed", "broken", "otherwise", "choice", "gained", "lost", "unknown"), 0)
 
 
@@ -67,9 +68,8 @@ def _said(found: Trophies) -> list[tuple[str, str, str, str]]:
     return [(bug, s.kind, s.before, s.after) for bug, sightings in found.sightings.items() for s in sightings]
 
 
-@pytest.mark.parametrize(
-    ("change", "versions", "expected"),
-    [
+def test_only_a_case_that_failed_shows_a_fix() -> None:
+    for change, versions, expected in (
         ({}, "<2", "gone"),
         ({}, "", ""),
         ({}, "<3", ""),
@@ -83,17 +83,13 @@ def _said(found: Trophies) -> list[tuple[str, str, str, str]]:
         ({}, ">=2", ""),
         # The lack of a dtype counts where it was reported as a bug.
         ({"turn": "gained", "before": "unsupported", "family": "dtype"}, "<2", "gone"),
-    ],
-)
-def test_only_a_case_that_failed_and_does_not_any_more_shows_a_fix(
-    change: dict[str, str], versions: str, expected: str
-) -> None:
-    corpus = _corpus(("FB-1", versions))
-    corpus["field_bugs"][0]["family"] = change.get("family", "layout")
-    found = trophies(corpus, [_typed({**CHANGE, **change})], [])
-    assert _said(found) == ([("FB-1", expected, "1.0", "2.0")] if expected else [])
-    if expected == "came":
-        assert "| `lib` 2.0 (not in 1.0) | `lib` no later version was run; 1 of 2 cases |" in render(found)
+    ):
+        corpus = _corpus(("FB-1", versions))
+        corpus["field_bugs"][0]["family"] = change.get("family", "layout")
+        found = trophies(corpus, [_typed({**CHANGE, **change})], [])
+        assert _said(found) == ([("FB-1", expected, "1.0", "2.0")] if expected else []), (change, versions)
+        came = "| `lib` 2.0 (not in 1.0) | `lib` no later version was run; 1 of 2 cases |"
+        assert (came in render(found)) == (expected == "came")
 
 
 def test_another_project_of_the_same_case_is_not_credited() -> None:
@@ -102,9 +98,8 @@ def test_another_project_of_the_same_case_is_not_credited() -> None:
     assert not same_project("safetensors-arch", "safetensors")
 
 
-@pytest.mark.parametrize(
-    ("row", "versions", "seen"),
-    [
+def test_what_a_baseline_says() -> None:
+    for row, versions, seen in (
         ({}, "", True),
         ({}, "<3", True),
         ({}, "<2", False),
@@ -117,45 +112,38 @@ def test_another_project_of_the_same_case_is_not_credited() -> None:
         ({"case": "layout/*"}, "", True),
         ({"case": "shape/*"}, "", False),
         ({"read": "harness-error"}, "", False),
-    ],
-)
-def test_what_a_baseline_says(row: dict[str, str], versions: str, seen: bool) -> None:
-    full: dict[str, Any] = {"case": "layout/a", "issue": "https://github.com/o/lib/issues/1", **row}
-    entry = ExpectedFailure(steps={"read": full.pop("read", "unsafe")}, **full)
-    found = trophies(_corpus(("FB-1", versions)), [], [Expectations("lib", "2.0", (entry,))])
-    assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else [])
+    ):
+        full: dict[str, Any] = {"case": "layout/a", "issue": "https://github.com/o/lib/issues/1", **row}
+        entry = ExpectedFailure(steps={"read": full.pop("read", "unsafe")}, **full)
+        found = trophies(_corpus(("FB-1", versions)), [], [Expectations("lib", "2.0", (entry,))])
+        assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else []), (row, versions)
 
 
-@pytest.mark.parametrize(
-    ("versions", "status"), [("<1", "not run"), ("<3", "no change seen"), ("", "versions not recorded")]
-)
-def test_why_nothing_was_seen(versions: str, status: str) -> None:
-    found = trophies(_corpus(("FB-1", versions)), [_typed()], [])
-    assert f"| Lib | {status} | FB-1 |" in render(found)
-    assert "| Lib | not run | FB-1 |" in render(trophies(_corpus(("FB-1", versions)), [], []))
+def test_why_nothing_was_seen() -> None:
+    for versions, status in (("<1", "not run"), ("<3", "no change seen"), ("", "versions not recorded")):
+        found = trophies(_corpus(("FB-1", versions)), [_typed()], [])
+        assert f"| Lib | {status} | FB-1 |" in render(found)
+        assert "| Lib | not run | FB-1 |" in render(trophies(_corpus(("FB-1", versions)), [], []))
 
 
 SHOWN = {"case": "layout/a", "verdict": "wrong-accept", "bugs": ["FB-1"]}
 
 
-@pytest.mark.parametrize(
-    ("place", "versions", "seen"), [(1, "<3", True), (1, "", False), (1, "<2", False), (0, "<3", False)]
-)
-def test_what_the_newest_version_shows_is_still_there(place: int, versions: str, seen: bool) -> None:
-    full = _trend()
-    full["versions"][place]["shows"] = [SHOWN]
-    found = trophies(_corpus(("FB-1", versions)), [typed(full, TrendDocument)], [])
-    assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else [])
-    newer = [Expectations("lib", "3.0", ())]
-    assert _said(trophies(_corpus(("FB-1", versions)), [typed(full, TrendDocument)], newer)) == []
+def test_what_the_newest_version_shows_is_still_there() -> None:
+    for place, versions, seen in ((1, "<3", True), (1, "", False), (1, "<2", False), (0, "<3", False)):
+        full = _trend()
+        full["versions"][place]["shows"] = [SHOWN]
+        found = trophies(_corpus(("FB-1", versions)), [typed(full, TrendDocument)], [])
+        assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else []), (place, versions)
+        newer = [Expectations("lib", "3.0", ())]
+        assert _said(trophies(_corpus(("FB-1", versions)), [typed(full, TrendDocument)], newer)) == []
 
 
 OLD, FIX, NEW = "b" * 40, "a" * 40, "0" * 39 + "c"
 
 
 def _commits(**bug: Any) -> Trophies:
-    known = {"bug": "FB-1", "reference": "o/lib#1", "versions": "", "turns_here": None}
-    full = _trend({**CHANGE, "bugs": [known]})
+    full = _trend({**CHANGE, "bugs": [BUG | {"versions": "", "turns_here": None}]})
     full["source"] = "https://example.org/lib"
     row = full["versions"][0]
     full["versions"] = [row | {"version": v} for v in (OLD, FIX, NEW)]
@@ -283,9 +271,7 @@ LIB = 'implementation = "lib"\n[[expected]]\n'
         ('implementation = "unknown"', "", r"implementation\.toml: No such file"),
     ],
 )
-def test_bad_baselines_say_what_is_wrong(
-    baseline: str, descriptor: str, message: str, tmp_path: Path
-) -> None:
+def test_bad_baselines_say_why(baseline: str, descriptor: str, message: str, tmp_path: Path) -> None:
     folder = tmp_path / IMPLEMENTATIONS / "lib"
     folder.mkdir(parents=True)
     (folder / "expected_failures.toml").write_text(baseline)
@@ -297,3 +283,49 @@ def test_bad_baselines_say_what_is_wrong(
     (folder / "expected_failures.toml").write_text('implementation = "own"')
     (folder / "implementation.toml").write_text('name = "own"')
     assert load_baselines(tmp_path) == []
+
+
+def test_published_trends_keep_to_their_schema_and_hold_nothing_of_a_machine() -> None:
+    for path in TRENDS.glob("*.json"):
+        text = path.read_text("ascii")
+        document = json.loads(text)
+        assert schema_error("trend", document) is None, path
+        assert text == json.dumps(document, indent=1) + "\n"
+        assert not re.search(r"/(?:tmp|home|root|work|Users)/|20\d\d-\d\d-\d\d|\b\d+(?:\.\d+)? ?m?s\b", text)
+
+
+def test_the_page_speaks_of_every_bug_that_cases_show_and_of_no_other() -> None:
+    shown = {a["bug"] for c in load_manifest().raw["cases"] if c["status"] == "active" for a in c["affects"]}
+    rows = [x for x in (ROOT / "docs" / "trophies.md").read_text("utf-8").splitlines() if x.startswith("| ")]
+    named = [bug for line in rows for bug in re.findall(r"\bFB-\d+\b", line)]
+    assert sorted(named) == sorted(shown)
+
+
+def _run(*args: str | Path) -> Result:
+    result = CliRunner().invoke(cli.trophies, [str(a) for a in args])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_adding_writing_and_checking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a checkout with docs and nothing else; those of ``stc corpus bugs`` test more of writing a page."""
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr(cli, "docs_folder", lambda: tmp_path / "docs")
+    empty = _run("--check")
+    assert (empty.exit_code, "no trends" in empty.output) == (2, True)
+    (tmp_path / "reports").write_text("in the way")
+    refused = _run("--add", TRENDS / "mlx.json")
+    assert (refused.exit_code, "mlx.json: " in refused.output) == (2, True)
+    (tmp_path / "reports").unlink()
+    target = tmp_path / "reports" / "published" / "trends" / "mlx.json"
+    assert _run("--add", TRENDS / "mlx.json").output == f"wrote {target}\n"
+    assert target.read_bytes() == (TRENDS / "mlx.json").read_bytes()
+    page = tmp_path / "docs" / "trophies.md"
+    stale = _run("--check")
+    assert (stale.exit_code, stale.output) == (1, f"{page} is out of date; run: stc trophies --write\n")
+    assert _run("--write").output == f"wrote {page}\n"
+    assert _run("--check").output == f"up to date: {page}\n"
+    assert "FB-43   mlx" in _run().output
+    assert _run("--write", "--check").exit_code == 2
+    monkeypatch.setattr(cli, "docs_folder", lambda: None)
+    assert "run in a checkout" in _run().output
