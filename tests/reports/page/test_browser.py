@@ -17,7 +17,7 @@ from safetensors_reports.page.publish import comparison_svg
 
 from ..samples import report
 from .browser import NARROW, WIDE, Seen, launched, open_all, opened, violations
-from .samples import ALL, HOSTILE, forty, hostile, many, one, public, records, several
+from .samples import ALL, HOSTILE, forty, hostile, one, public, records, several
 
 PAPER = 718
 """Width of A4 in pixels without its margins."""
@@ -108,21 +108,13 @@ def test_hostile_texts_are_texts(show: Show) -> None:
         assert "\\ud800 lone \\udfff" in text
         assert "\\u202egpj.exe" in text
         assert all("x" * 2_001 not in line for line in text.splitlines() if not line.startswith("stc "))
+        # Without scripts everything is there but the filter, and closed parts open.
         found = seen.page.locator("article.finding").count()
-        assert silent.page.locator("#findings article").count() == found
-
-
-@pytest.mark.by_day(1)
-@pytest.mark.parametrize("document", [one, many])
-def test_without_scripts_everything_is_there_but_the_filter(show: Show, document: Any) -> None:
-    with show(report_html(document()), java_script_enabled=False) as seen:
-        assert seen.page.locator("#filter").is_hidden()
-        blocks = {(f.rule, f.verdict) for f in document().findings}
-        assert seen.page.locator("article.finding:visible").count() == len(blocks)
-        # Closed parts open without scripts.
-        part = seen.page.locator("#support details.area").first
-        part.locator("summary").first.click()
-        assert part.locator("table").first.is_visible()
+        assert silent.page.locator("article.finding:visible").count() == found > 0
+        assert silent.page.locator("#filter").is_hidden()
+        area = silent.page.locator("#support details.area").first
+        area.locator("summary").first.click()
+        assert area.locator("table").first.is_visible()
 
 
 @pytest.mark.by_day(2)
@@ -188,13 +180,6 @@ def test_axe_finds_nothing_wrong_with_a_comparison(show: Show, width: int, schem
         if width == WIDE:
             seen.page.locator("#basis-official").check()
             assert violations(seen.page) == []
-
-
-def test_axe_finds_what_is_wrong(show: Show) -> None:
-    bad = '</h1><p style="color:#999;background:#aaa">pale</p><h6>deep</h6>'
-    with show(report_html(ALL["clean"]()).replace("</h1>", bad)) as seen:
-        found = {text.partition(":")[0] for text in violations(seen.page)}
-        assert found == {"color-contrast", "heading-order"}
 
 
 FOCUS = """() => { const e = document.activeElement, s = getComputedStyle(e), b = e.getBoundingClientRect();
