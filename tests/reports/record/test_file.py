@@ -13,10 +13,10 @@ from jsonschema import Draft202012Validator
 
 from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
 from safetensors_reports.record.file import RecordError, RecordWriter, read_record
-from safetensors_reports.record.run import summary_lines
+from safetensors_reports.record.run import RunRecord, summary_lines
 
 from ...published_schemas import schema
-from ..samples import Make
+from ..samples import Make, write_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,56 +31,45 @@ FULL_CONTENT = {
 }
 
 
+ROWS = [
+    ("header", Make.header(cases=2)),
+    ("result", Make.result("a/b", "pass", step="open", content=None)),
+    ("result", Make.result("a/b", "wrong-accept", content=FULL_CONTENT)),
+    ("result", Make.result("a/c", "choice:accept|by-position", choice="c", options=["accept"])),
+    ("choice", {"type": "choice", "choice": "c", "verdict": "choice:accept", "detail": ""}),
+    ("problem", {"message": "smoke: \ud800"}),
+    ("footer", Make.FOOTER),
+]
+
+
 def write_full(path: Path) -> None:
     with RecordWriter(path) as writer:
-        writer.write("header", Make.header(cases=2))
-        writer.write("result", Make.result("a/b", "pass", step="open", content=None))
-        writer.write("result", Make.result("a/b", "wrong-accept", content=FULL_CONTENT))
-        writer.write(
-            "result", Make.result("a/c", "choice:accept|by-position", choice="c", options=["accept"])
-        )
-        writer.write("choice", {"choice": "c", "verdict": "choice:accept", "detail": ""})
-        writer.write("problem", {"message": "smoke: \ud800"})
-        writer.write("footer", Make.FOOTER)
+        for kind, row in ROWS:
+            writer.write(kind, row)
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "run.jsonl"
     write_full(path)
     record = read_record(path)
-    assert record.header == Make.header(cases=2)
-    assert [r["step"] for r in record.results] == ["open", "read", "read"]
-    assert record.results[1]["content"] == FULL_CONTENT
-    assert record.choices[0]["verdict"] == "choice:accept"
-    assert record.problems == ["smoke: \ud800"]
-    assert record.footer == Make.FOOTER
+    results = [row for kind, row in ROWS if kind == "result"]
+    assert record == RunRecord(ROWS[0][1], results, [ROWS[4][1]], ["smoke: \ud800"], Make.FOOTER)
     assert record.label == "safetensors 0.8.0"
     assert not record.truncated
     assert not record.partial
     assert path.read_bytes().isascii()
 
 
-def test_written_lines_fulfil_the_published_schema(tmp_path: Path) -> None:
+def test_the_schema_has_the_vocabulary_of_verdicts_and_fits_written_lines(tmp_path: Path) -> None:
     write_full(tmp_path / "run.jsonl")
-    whole = schema("record")
-    Draft202012Validator.check_schema(whole)
-    validator = Draft202012Validator(whole)
-    lines = (tmp_path / "run.jsonl").read_text().splitlines()
-    assert len(lines) == 7
-    for line in lines:
-        validator.validate(json.loads(line))
-    broken = json.loads(lines[1]) | {"verdict": "choice:"}
-    assert not validator.is_valid(broken)
-    assert not validator.is_valid({"type": "other"})
-
-
-def test_schema_and_vocabulary_are_the_same() -> None:
-    verdict = Draft202012Validator(schema("record")["$defs"]["result"]["properties"]["verdict"])
+    validator = Draft202012Validator(schema("record"))
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    assert [validator.is_valid(line) for line in [*lines, {"type": "other"}]] == [True] * 7 + [False]
     more = {"choice": ["accept", "a|b"], "deviation": DEVIATIONS}
     good = [f"{v}:{m}" for v, ms in more.items() for m in ms] + [v for v in VERDICTS if v not in more]
-    assert all(verdict.is_valid(v) for v in good)
+    assert all(validator.is_valid(lines[1] | {"verdict": v}) for v in good)
     bad = ["choice", "choice:", "choice:a||b", "deviation", "deviation:x", "pass:x", "fine", ""]
-    assert not any(verdict.is_valid(v) for v in bad)
+    assert not any(validator.is_valid(lines[1] | {"verdict": v}) for v in bad)
 
 
 def test_each_line_is_on_disk_before_the_next_and_numbers_that_json_lacks_are_null(tmp_path: Path) -> None:
@@ -108,17 +97,13 @@ def test_a_record_cut_anywhere_after_its_header_is_a_truncated_run(tmp_path: Pat
     assert not read_record(cut).truncated
 
 
-def _written(path: Path, text: str) -> Path:
-    """Write a record; HEADER, RESULT and FOOTER are replaced by valid lines."""
-    rows = {"HEADER": Make.header(), "RESULT": Make.result("a/b"), "FOOTER": Make.FOOTER}
-    for field in ("areas", "steps", "lacks", "kind", "selector", "name", "version"):
-        wrong = Make.header()
-        wrong["implementation"][field] = {"a": []}
-        rows = {f"HEADER/{field}": wrong, **rows}
-    for word, row in rows.items():
-        text = text.replace(word, json.dumps(row))
-    path.write_text(text)
-    return path
+HEADER, RESULT, FOOTER = (json.dumps(row) for row in (Make.header(), Make.result("a/b"), Make.FOOTER))
+
+
+def header_with(field: str) -> str:
+    header = Make.header()
+    header["implementation"][field] = {"a": []}
+    return json.dumps(header)
 
 
 @pytest.mark.parametrize(
@@ -126,17 +111,17 @@ def _written(path: Path, text: str) -> Path:
     [
         ("", 1, "no header"),
         ("{", 1, "not valid JSON"),
-        ("{\nHEADER\n", 1, "not valid JSON"),
+        (f"{{\n{HEADER}\n", 1, "not valid JSON"),
         ("[]\n", 1, "not a line of a run record"),
-        ("RESULT\nHEADER\n", 1, "before the header"),
-        ("HEADER\nHEADER\n", 2, "second header"),
-        ("HEADER\nFOOTER\nRESULT\n", 3, "after the footer"),
+        (f"{RESULT}\n{HEADER}\n", 1, "before the header"),
+        (f"{HEADER}\n{HEADER}\n", 2, "second header"),
+        (f"{HEADER}\n{FOOTER}\n{RESULT}\n", 3, "after the footer"),
         ('{"type": "header", "record": 2}\n', 1, "record version 2"),
         ('{"type": "header", "record": 1}\n', 1, "has no 'suite'"),
         ('{"type": "header", "record": true}\n', 1, "bad header: record: must be a whole number"),
         # Reports look areas and kinds up, which another type would break.
         *(
-            (f"HEADER/{field}\n", 1, f"implementation.{field}")
+            (header_with(field), 1, f"implementation.{field}")
             for field in ("areas", "steps", "lacks", "kind", "selector", "name", "version")
         ),
         ("\0" * 20 + "\n", 1, "not valid JSON"),
@@ -147,7 +132,8 @@ def _written(path: Path, text: str) -> Path:
 def test_what_is_no_record_or_several_names_the_line(
     tmp_path: Path, text: str, line: int, reason: str
 ) -> None:
-    path = _written(tmp_path / "run.jsonl", text)
+    path = tmp_path / "run.jsonl"
+    path.write_text(text)
     with pytest.raises(RecordError) as caught:
         read_record(path)
     message = str(caught.value)
@@ -159,30 +145,31 @@ def test_what_is_no_record_or_several_names_the_line(
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("HEADER\n{\nRESULT\n", 2, "not valid JSON"),
-        ("HEADER\n{\n", 2, "not valid JSON"),
-        ('HEADER\n{"type": "result", "wall_ms": NaN}\n', 2, "NaN"),
-        ('HEADER\n{"type": "result", "wall_ms": 1e999}\n', 2, "1e999"),
-        ("HEADER\nFOOTER\n{", 3, "not valid JSON"),
-        ("HEADER\n[]\n", 2, "not a line of a run record"),
-        ('HEADER\n{"type": "news"}\n', 2, "not a line of a run record"),
-        ('HEADER\n{"type": ["header"]}\n', 2, "not a line of a run record"),
-        ('HEADER\n{"type": "result", "case": "a/b"}\n', 2, "has no 'step'"),
-        ("HEADER\n" + "[" * 100_000 + "\n", 2, "not valid JSON"),
-        ("HEADER\n" + "[" * 500 + "]" * 500 + "\n", 2, "nested too deeply"),
-        ("HEADER\n" + '{"type": "problem", "message": ' + "9" * 5000 + "}\n", 2, "not valid JSON"),
-        ("HEADER\n\x1b]0;x\x07\u202e\n", 2, "not valid JSON"),
-        ("HEADER\r\n\r\n{\r\nRESULT\r\n", 3, "not valid JSON"),
+        (f"{HEADER}\n{{\n{RESULT}\n", 2, "not valid JSON"),
+        (f"{HEADER}\n{{\n", 2, "not valid JSON"),
+        (f'{HEADER}\n{{"type": "result", "wall_ms": NaN}}\n', 2, "NaN"),
+        (f'{HEADER}\n{{"type": "result", "wall_ms": 1e999}}\n', 2, "1e999"),
+        (f"{HEADER}\n{FOOTER}\n{{", 3, "not valid JSON"),
+        (f"{HEADER}\n[]\n", 2, "not a line of a run record"),
+        (f'{HEADER}\n{{"type": "news"}}\n', 2, "not a line of a run record"),
+        (f'{HEADER}\n{{"type": ["header"]}}\n', 2, "not a line of a run record"),
+        (f'{HEADER}\n{{"type": "result", "case": "a/b"}}\n', 2, "has no 'step'"),
+        (f"{HEADER}\n" + "[" * 100_000 + "\n", 2, "not valid JSON"),
+        (f"{HEADER}\n" + "[" * 500 + "]" * 500 + "\n", 2, "nested too deeply"),
+        (f"{HEADER}\n" + '{"type": "problem", "message": ' + "9" * 5000 + "}\n", 2, "not valid JSON"),
+        (f"{HEADER}\n\x1b]0;x\x07\u202e\n", 2, "not valid JSON"),
+        (f"{HEADER}\r\n\r\n{{\r\n{RESULT}\r\n", 3, "not valid JSON"),
     ],
 )
 def test_a_bad_line_is_named_and_left_out(tmp_path: Path, text: str, line: int, reason: str) -> None:
-    record = read_record(_written(tmp_path / "run.jsonl", text))
+    (tmp_path / "run.jsonl").write_text(text)
+    record = read_record(tmp_path / "run.jsonl")
     assert record.left_out == 1
     (problem,) = record.problems
     assert problem.startswith(f"run.jsonl, line {line}: ")
     assert reason in problem
     assert problem.isprintable()
-    assert len(record.results) == text.count("RESULT")
+    assert len(record.results) == text.count(RESULT)
 
 
 @pytest.mark.parametrize(
@@ -221,8 +208,8 @@ def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour_and_many_a
     (tmp_path / "run.jsonl").write_text("\n".join([*lines[:3], "{", *lines[3:]]) + "\n")
     record = read_record(tmp_path / "run.jsonl")
     assert record.case_verdicts == {case: v for case, v in verdicts.items() if case != "a/b"}
-    path = _written(tmp_path / "run.jsonl", "HEADER\n" + "{\n" * 1000 + "RESULT\nFOOTER\n")
-    record = read_record(path)
+    (tmp_path / "run.jsonl").write_text("\n".join([HEADER, *"{" * 1000, RESULT, FOOTER, ""]))
+    record = read_record(tmp_path / "run.jsonl")
     assert (record.left_out, len(record.results), record.truncated) == (1000, 1, False)
     assert record.problems[-1] == "run.jsonl: skipped 980 more lines"
     assert len(record.problems) == 21
@@ -335,12 +322,7 @@ def test_failures_are_attributed_by_the_whole_record(tmp_path: Path) -> None:
         more = {"outcome": "reject", "rules": list(rules), "rule": rules[0]}
         return Make.result(case, "wrong-reject", failures=[{**failure, "detail": ""}], **more)
 
-    both = refused("a/both", "OFF-09", "HDR-17")
-    path = tmp_path / "run.jsonl"
-    with RecordWriter(path) as writer:
-        writer.write("header", Make.header(cases=7))
-        for n in range(3):
-            writer.write("result", refused(f"a/{n}", "HDR-17"))
-            writer.write("result", Make.result(f"b/{n}", rules=["OFF-09"], failures=[]))
-        writer.write("result", both)
-    assert read_record(path).results[-1]["rule"] == "HDR-17" != both["rule"]
+    rows = [refused(f"a/{n}", "HDR-17") for n in range(3)]
+    rows += [Make.result(f"b/{n}", rules=["OFF-09"], failures=[]) for n in range(3)]
+    both = Make.run(*rows, refused("a/both", "OFF-09", "HDR-17"))
+    assert read_record(write_record(tmp_path / "run.jsonl", both)).results[-1]["rule"] == "HDR-17"
