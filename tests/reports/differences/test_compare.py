@@ -114,11 +114,7 @@ def test_splits(
 def test_the_last_step_counts() -> None:
     rows = [Make.result("c", step="read", outcome="reject"), Make.result("c", step="open", outcome="accept")]
     late = Make.run(*rows, name="late", version="1")
-    opens = Make.run(
-        Make.result("c", step="open", content=Make.content("w", nbytes=None, sha256=None)),
-        name="opens",
-        version="1",
-    )
+    opens = Make.run(Make.result("c", step="open", content=Make.content("w")), name="opens", version="1")
     (split,) = compare([late, opens]).verdict_splits
     assert split.vector == {"late 1": "reject", "opens 1": "accept:A"}
 
@@ -183,11 +179,9 @@ def test_the_text_says_plainly_what_was_not_or_not_well_compared() -> None:
     alone = ["nothing to compare; a comparison needs the records of at least two runs"]
     assert diff_lines(compare([])) == diff_lines(compare(runs[:1])) == alone
     assert diff_lines(compare(runs))[-1] == "no differences in anything that at least two runs report"
-    runs[1].header["corpus"]["digest"] = "other"
-    runs[1].header["profile"] = "text"
-    text = "\n".join(diff_lines(compare(runs)))
-    assert "note: the runs used different corpora" in text
-    assert "note: the runs used different profiles" in text
+    runs[1].header |= {"profile": "text", "corpus": {**runs[1].header["corpus"], "digest": "other"}}
+    corpora, profiles = compare(runs).notes
+    assert (corpora[:31], profiles) == ("the runs used different corpora", "the runs used different profiles")
 
 
 def test_the_limit_bounds_every_list() -> None:
