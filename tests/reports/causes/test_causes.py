@@ -23,18 +23,11 @@ from safetensors_reports.record.run import Row, RunRecord
 
 from ..samples import HOLE, TWICE, Make, corpus, failing, report, run
 
-HOSTILE = [
-    "\x1b[2J\x1b]0;gone\x07 \x9b31m",
-    "::warning::planted\n::error::planted",
-    "\n::stop-commands::x\r\n",
-    "<script>alert(1)</script> @everyone | `tick` | a",
-    "\u202egpj.exe\u2066",
-    "\ud800 lone",
-    "x" * 1_000_000,
-    "'" * 100_000,
-    "[1, " * 50_000,
-    "/a" * 50_000,
-]
+HOSTILE = ["\x1b]0;gone\x07 \x9b31m \u202egpj.exe\u2066 \ud800", "::warning::planted\n::error::planted",
+    "\n::stop-commands::x\r\n", "<script>alert(1)</script> @everyone | `tick` | a", "x" * 1_000_000,
+    "'" * 100_000, "[1, " * 50_000, "/a" * 50_000]  # fmt: skip
+OUTCOMES = {"wrong-reject": "reject", "wrong-content": "accept", "unsafe": "crash",
+    "harness-error": "harness-error", "deviation:exception": "reject"}  # fmt: skip
 
 
 def found(*rows: Row, **more: Any) -> list[Cause]:
@@ -48,6 +41,11 @@ def valid(has: Callable[[Case], bool]) -> list[str]:
 
 def named(name: str) -> list[str]:
     return valid(lambda c: c.size < 60_000 and name in (features(c) or ()))
+
+
+def about(rule: str, number: int = 1) -> list[str]:
+    """Return the ids of the first valid files of a rule."""
+    return valid(lambda c: c.rules[0] == rule)[:number]
 
 
 def refuses(case: str, words: str, **more: Any) -> Row:
@@ -65,9 +63,6 @@ def broken(number: int) -> list[Case]:
         if case.expect and case.expect.codes:
             cases.setdefault(case.expect.codes[0], case)
     return list(cases.values())[:number]
-
-
-# Wrong acceptances
 
 
 def test_one_cause_for_a_fault_whatever_rule_and_step_show_it() -> None:
@@ -127,9 +122,6 @@ def test_a_mistake_takes_in_what_follows_from_it_and_inputs_that_are_too_large_o
     (gone,) = found(Make.result("gone/case", "wrong-accept"), Make.result("gone/other", "wrong-accept"))
     assert gone.what == "accepts what OFF-07 (no holes) forbids"
     assert gone.cases == ("gone/case", "gone/other")
-
-
-# Refusals
 
 
 @pytest.mark.parametrize("few", [True, False])
@@ -197,7 +189,7 @@ def test_words_that_are_said_of_everything_stand_for_as_many_mistakes_as_feature
 
 
 def test_words_that_are_said_of_one_thing_stand_for_one_mistake() -> None:
-    one, other = valid(lambda c: c.rules[0] == "DAT-03")[0], valid(lambda c: c.rules[0] == "DTY-04")[0]
+    one, other = about("DAT-03") + about("DTY-04")
     rows = [refuses(one, "the reader's buffer is full"), refuses(other, "the reader's buffer is full")]
     (both,) = among_valid(rows)
     assert set(both.cases) == {one, other}
@@ -217,7 +209,7 @@ def test_words_that_are_said_of_one_thing_stand_for_one_mistake() -> None:
     ],
 )
 def test_words_that_differ_in_names_numbers_paths_and_types_are_the_same(one: str, other: str) -> None:
-    cases = valid(lambda c: c.rules[0] == "DAT-06")[:2]
+    cases = about("DAT-06", 2)
     stems = [case.partition("/")[2] for case in cases]
     rows = [
         refuses(case, text.format(stem)) for case, text, stem in zip(cases, (one, other), stems, strict=True)
@@ -227,14 +219,9 @@ def test_words_that_differ_in_names_numbers_paths_and_types_are_the_same(one: st
 
 
 def test_a_missed_recommendation_joins_the_refusal_of_the_same_words() -> None:
-    cases = valid(lambda c: c.rules[0] == "DAT-06")[:3]
-    rows = [refuses(case, "too odd") for case in cases]
-    rows[2]["verdict"] = "not-strict"
-    (one,) = found(*rows)
+    *two, three = (refuses(case, "too odd") for case in about("DAT-06", 3))
+    (one,) = found(*two, three | {"verdict": "not-strict"})
     assert (one.verdict, one.verdicts) == ("wrong-reject", (("wrong-reject", 2), ("not-strict", 1)))
-
-
-# Wrong content
 
 
 def content(case: str, **changed: Any) -> dict[str, Any]:
@@ -271,23 +258,9 @@ def test_how_a_shape_is_wrong_is_told(case: str, shape: list[int], what: str) ->
 
 
 def test_other_bytes_are_told_apart_by_rule() -> None:
-    rows = [
-        failing(c, "wrong-content", detail='tensor "w": other bytes than the file holds')
-        for rule in ("DAT-01", "DAT-03")
-        for c in valid(lambda c, rule=rule: c.rules[0] == rule)[:2]  # type: ignore[misc]
-    ]
-    assert len(among_valid(rows)) == 2
-
-
-def test_what_was_found_out_about_the_memory_does_not_hide_what_differs() -> None:
-    case = valid(lambda c: c.rules[0] == "DAT-06")[0]
-    note = '; uninitialised memory: bytes of tensor "w" change when fresh memory contains different bytes'
-    plain = failing(case, "wrong-content", detail='tensor "w": other bytes than the file holds')
-    noted = {**plain, "detail": plain["detail"] + note}
-    assert mistakes_of(plain, corpus()) == mistakes_of(noted, corpus())
-
-
-# Bad ends, costs, adapters
+    cases = about("DAT-01", 2) + about("DAT-06", 2)
+    rows = [failing(c, "wrong-content", detail='tensor "w": other bytes than the file holds') for c in cases]
+    assert [len(one.cases) for one in among_valid(rows)] == [2, 2]
 
 
 def ends(case: str, outcome: str, message: str, **more: Any) -> Row:
@@ -338,9 +311,6 @@ def test_costs_late_refusals_and_adapters() -> None:
     assert late.what == ("opens invalid files and fails only when reading them: HDR_DUP_KEY 1, OFF_HOLE 1")
 
 
-# Writers, devices, choices
-
-
 def test_a_writer_has_a_cause_per_broken_property() -> None:
     valid = {"verdict": "wrong-content", "rule": "WRT-01", "basis": "text", "property": "valid"}
     padded = {"verdict": "not-strict", "rule": "WRT-02", "property": "header-padded", "detail": ""}
@@ -389,9 +359,6 @@ def test_a_contradiction_shows_two_cases_that_contradict() -> None:
     assert command(record.header, one).count("--case") == 2
 
 
-# New words of verdicts
-
-
 def test_a_deviation_stands_with_the_mistake_that_it_shows() -> None:
     silent = failing("layout/hole-for-alignment-8", "deviation:accept", basis="official", rule="OFF-12")
     (one,) = found(failing(HOLE), silent)
@@ -400,9 +367,6 @@ def test_a_deviation_stands_with_the_mistake_that_it_shows() -> None:
     assert (alone.verdict, alone.basis, alone.rule) == ("deviation:accept", "official", "OFF-12")
     told = failing(HOLE, "deviation:exception", outcome="reject", exception="IndexError")
     assert "IndexError" in found(told)[0].what
-
-
-# Order, bounds, texts
 
 
 CASES = [c.id for c in corpus().reading][:400:5]
@@ -416,9 +380,8 @@ CASES = [c.id for c in corpus().reading][:400:5]
 def test_the_order_of_rows_does_not_matter_and_the_worst_come_first(
     answers: list[tuple[str, str]], dice: random.Random
 ) -> None:
-    outcome = {"wrong-reject": "reject", "unsafe": "crash", "harness-error": "harness-error"}
     rows = [
-        failing(case, verdict, outcome=outcome.get(verdict, "accept"), message="no")
+        failing(case, verdict, outcome=OUTCOMES.get(verdict, "accept"), message="no")
         for case, verdict in dict(answers).items()
         if verdict != "choice-inconsistent"
     ]
@@ -453,21 +416,14 @@ def test_words_without_end_do_not_make_causes_without_end() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_texts_of_readers_do_no_harm(text: str) -> None:
-    outcomes = {
-        "wrong-reject": "reject",
-        "wrong-content": "accept",
-        "unsafe": "crash",
-        "harness-error": "harness-error",
-        "deviation:exception": "reject",
-    }
     rows = [
         failing(case, verdict, outcome=outcome, message=text, detail=text,
             exception=text, content={"tensors": [{"name": "w", "dtype": text, "shape": [text]}]})
-        for case, (verdict, outcome) in zip(valid(lambda c: True), outcomes.items(), strict=False)
+        for case, (verdict, outcome) in zip(valid(lambda c: True), OUTCOMES.items(), strict=False)
     ]  # fmt: skip
     record = run(*rows, name=text[:50], version="1", profile=text[:20])
     told = causes(record, corpus())
-    assert {one.verdict for one in told} == outcomes.keys()
+    assert {one.verdict for one in told} == OUTCOMES.keys()
     lines = cause_lines(told, record.header, limit=None)
     for line in lines:
         assert line.isprintable()
