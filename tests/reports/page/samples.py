@@ -122,17 +122,6 @@ def many() -> Report:
 
 
 @cache
-def forty() -> Report:
-    """Forty-eight programs of every kind, as in the published comparison."""
-    kinds = ("reader", "reader", "header", "validator")
-    whos = records(48, 40)
-    for i, who in enumerate(whos):
-        steps = ["open", "read", "write", "index"] if i % 8 == 0 else ["open", "read"][: 1 + (i % 4 < 2)]
-        who.header["implementation"] |= {"kind": kinds[i % 4], "steps": steps}
-    return report(*whos, public=True)
-
-
-@cache
 def public() -> Report:
     """Three readers and this project's own, as published."""
     own = run(failing(HOLE), failing(TWICE, "pass"), name="reference", version="1")
