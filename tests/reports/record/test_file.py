@@ -124,9 +124,7 @@ def header_with(field: str) -> str:
             (header_with(field), 1, f"implementation.{field}")
             for field in ("areas", "steps", "lacks", "kind", "selector", "name", "version")
         ),
-        ("\0" * 20 + "\n", 1, "not valid JSON"),
         ("\ufeff{}\n", 1, "not valid JSON"),
-        ("\u00ff\n", 1, "not valid JSON"),
     ],
 )
 def test_what_is_no_record_or_several_names_the_line(
