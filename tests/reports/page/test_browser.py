@@ -53,10 +53,6 @@ def page(show: Show) -> Iterator[Page]:
         yield seen.page
 
 
-def by_night(*values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.nightly)
-
-
 @pytest.mark.by_day(3)
 @pytest.mark.parametrize("name", ALL)
 def test_a_page_asks_for_nothing_says_nothing_and_fits_its_window(show: Show, name: str) -> None:
@@ -157,26 +153,19 @@ def test_a_large_report_is_a_small_file_that_opens_at_once(show: Show) -> None:
     assert 0 < took <= OPENED_MS, took
 
 
-@pytest.mark.parametrize(
-    ("name", "width", "scheme"),
-    [("one", *WINDOWS[0]), *(by_night(n, *w) for n in ALL for w in WINDOWS if (n, w) != ("one", WINDOWS[0]))],
-)
+@pytest.mark.by_day(3)  # "one" when narrow and dark, the comparison when wide and light, and "clean"
+@pytest.mark.parametrize(("width", "scheme"), WINDOWS)
+@pytest.mark.parametrize("name", [*[*ALL][:2], "comparison", *[*ALL][2:]])
 def test_axe_finds_nothing_wrong(show: Show, name: str, width: int, scheme: str) -> None:
-    with show(report_html(ALL[name]()), width, scheme=scheme) as seen:
+    many = name == "comparison"
+    text = comparison_html(several(), {}, ["A sentence."], "policy.md") if many else report_html(ALL[name]())
+    with show(text, width, scheme=scheme) as seen:
         if name == "clean":
             assert violations(seen.page) == []
         # axe skips closed parts. Open ones take a while, and hold all that closed pages show.
         open_all(seen.page)
         assert violations(seen.page) == []
-
-
-@pytest.mark.parametrize(("width", "scheme"), [by_night(*WINDOWS[0]), WINDOWS[1]])
-def test_axe_finds_nothing_wrong_with_a_comparison(show: Show, width: int, scheme: str) -> None:
-    page = comparison_html(several(), {}, ["A sentence."], "policy.md")
-    with show(page, width, scheme=scheme) as seen:
-        open_all(seen.page)
-        assert violations(seen.page) == []
-        if width == WIDE:
+        if many and width == WIDE:
             seen.page.locator("#basis-official").check()
             assert violations(seen.page) == []
 

@@ -54,11 +54,8 @@ def invoke(*args: str | Path) -> Result:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_text("utf-8")
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in paths}
 
 
 @pytest.fixture
