@@ -139,20 +139,10 @@ def test_a_text_stays_in_its_cell_and_is_shown_as_it_is(text: str) -> None:
 
 kinds = st.sampled_from([v if v != "choice" else "choice:a|b`" for v in VERDICTS])
 outcomes = st.sampled_from(["accept", "reject", "crash", "unsupported", "harness-error"])
-
-
-runs_of_all_sorts = st.lists(
-    st.tuples(
-        texts,
-        st.lists(st.tuples(kinds, outcomes, st.booleans()), max_size=90),
-        texts,
-        texts,
-        st.lists(st.tuples(texts, kinds), max_size=9),
-        st.lists(texts, max_size=9),
-        st.sampled_from([None, ...]),
-    ),
-    max_size=4,
-)
+rows = st.lists(st.tuples(kinds, outcomes, st.booleans()), max_size=90)
+choices = st.lists(st.tuples(texts, kinds), max_size=9)
+problems, footers = st.lists(texts, max_size=9), st.sampled_from([None, ...])
+runs_of_all_sorts = st.lists(st.tuples(texts, rows, texts, texts, choices, problems, footers), max_size=4)
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)

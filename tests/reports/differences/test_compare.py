@@ -26,6 +26,7 @@ def tensors(*rows: dict[str, Any]) -> dict[str, Any]:
 
 F32, F16 = w(dtype="F32"), w(dtype="F16")
 W, V, B = Make.content("w"), Make.content("v"), Make.content("w", sha256="bb")
+OTHER = 'tensor "w": other bytes than the file contains (sha256 b…, not a…)'
 UNKNOWN = "is reported, but the file has none of that name"
 
 
@@ -38,11 +39,7 @@ UNKNOWN = "is reported, but the file has none of that name"
         (tensors(w(name="a")), tensors(), 'tensor "a" is missing'),
         (tensors(), tensors(w(name="\u202e")), f'tensor "\\u202e" {UNKNOWN}'),
         (tensors(w(shape=[2, 3])), tensors(w(shape=[3, 2])), 'tensor "w": shape [3, 2] instead of [2, 3]'),
-        (
-            tensors(w(dtype="F32", sha256="a")),
-            tensors(w(sha256="b")),
-            'tensor "w": other bytes than the file contains (sha256 b…, not a…)',
-        ),
+        (tensors(w(dtype="F32", sha256="a")), tensors(w(sha256="b")), OTHER),
         ({"metadata": None}, {"metadata": {}}, None),
         ({"metadata": {"k": "1"}}, tensors(), None),
         ({"metadata": {"k": 1}}, {"metadata": {"k": "1"}}, "metadata \"k\" is '1' instead of 1"),
@@ -178,14 +175,10 @@ def test_the_limit_bounds_every_list() -> None:
 
 texts = st.text(st.characters(exclude_categories=()), max_size=6)
 names = st.sampled_from(["a", "b", "\ud800", "\n"])
-rows_of_tensors = st.fixed_dictionaries(
-    {"name": names},
-    optional={"dtype": st.sampled_from(["F32", None]), "shape": st.sampled_from([[1], [2]]), "sha256": texts},
-)
-contents = st.none() | st.fixed_dictionaries(
-    {"tensors": st.none() | st.lists(rows_of_tensors, max_size=3)},
-    optional={"metadata": st.none() | st.dictionaries(names, texts, max_size=2)},
-)
+fields = {"dtype": st.sampled_from(["F32", None]), "shape": st.sampled_from([[1], [2]]), "sha256": texts}
+lists = st.lists(st.fixed_dictionaries({"name": names}, optional=fields), max_size=3)
+pairs = {"metadata": st.none() | st.dictionaries(names, texts, max_size=2)}
+contents = st.none() | st.fixed_dictionaries({"tensors": st.none() | lists}, optional=pairs)
 outcomes = st.sampled_from(["reject", "unsupported", "crash", "hang", "exhausted", "harness-error"])
 rows = st.lists(outcomes | contents, min_size=4, max_size=4)
 tables = st.dictionaries(st.sampled_from(["a/1", "a/2", "a/3", "\udc00"]), rows)

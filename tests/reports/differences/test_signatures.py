@@ -126,17 +126,11 @@ def test_the_document_obeys_its_schema_even_for_hostile_names() -> None:
     assert schema("diff")["properties"]["diff"]["enum"] == [1]
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        ({"outcome": "reject", "message": "no\n"}, "reject: no\\n"),
-        ({"outcome": "hang"}, "hang"),
-        ({"outcome": "accept"}, "accept"),
-        ({"outcome": "accept", "count": 1, "metadata": {"a": "b"}}, "accept, 1 tensor, 1 metadata key"),
-    ],
-)
-def test_in_words(answer: dict[str, Any], text: str) -> None:
-    assert in_words(answer) == text
+def test_in_words() -> None:
+    assert in_words({"outcome": "reject", "message": "no\n"}) == "reject: no\\n"
+    assert [in_words({"outcome": outcome}) for outcome in ("hang", "accept")] == ["hang", "accept"]
+    answer = {"outcome": "accept", "count": 1, "metadata": {"a": "b"}}
+    assert in_words(answer) == "accept, 1 tensor, 1 metadata key"
 
 
 def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command() -> None:

@@ -7,18 +7,11 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from safetensors_conformance.implementations.descriptor import described
-from safetensors_reports.audit.report import Report
 from safetensors_reports.page.publish import MAX_LABEL, MOST, comparison_svg, well_known
 
 from .samples import ALL
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture(scope="module", params=list(ALL))
-def sample(request: pytest.FixtureRequest) -> tuple[Report, ET.Element]:
-    document = ALL[request.param]()
-    return document, ET.fromstring(comparison_svg(document))
 
 
 def test_the_programs_are_fifteen_at_most_known_to_the_harness_and_there_for_a_reason() -> None:
@@ -29,10 +22,10 @@ def test_the_programs_are_fifteen_at_most_known_to_the_harness_and_there_for_a_r
         assert len(known.reason.split()) >= 3
 
 
-def test_a_picture_stays_in_its_frame_asks_for_nothing_and_tells_itself(
-    sample: tuple[Report, ET.Element],
-) -> None:
-    document, svg = sample
+@pytest.mark.parametrize("name", ALL)
+def test_a_picture_stays_in_its_frame_asks_for_nothing_and_tells_itself(name: str) -> None:
+    text = comparison_svg(ALL[name]())
+    svg = ET.fromstring(text)
     left, top, wide, high = map(float, (svg.get("viewBox") or "").split())
     assert (svg.get("width"), svg.get("height"), wide) == (f"{wide:g}", f"{high:g}", 800)
     for box in svg.iter(f"{SVG}rect"):
@@ -47,4 +40,4 @@ def test_a_picture_stays_in_its_frame_asks_for_nothing_and_tells_itself(
     style = svg.findtext(f"{SVG}style") or ""
     assert "prefers-color-scheme:dark" in style
     assert "url(" not in style
-    assert not any(bad in comparison_svg(document) for bad in "\u202e\u2066\u200f\x00\x1b\u2028\ud800")
+    assert not any(bad in text for bad in "\u202e\u2066\u200f\x00\x1b\u2028\ud800")
