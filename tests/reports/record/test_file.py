@@ -201,7 +201,7 @@ def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour_and_many_a
     assert len(record.problems) == 21
 
 
-VALUES = [None, True, 0, -7, 10**30, 0.5, float("inf"), "", "x\ud800", [], [{}], {}, {"a": [1]}]
+VALUES: list[Any] = [None, True, 0, -7, 10**30, 0.5, float("inf"), "", "x\ud800", [], [{}], {}, {"a": [1]}]
 
 
 @settings(max_examples=100, deadline=None)
