@@ -26,7 +26,7 @@ FULL_CONTENT = Make.content("w\ud800\u202e", sha256=None, unsupported="no F4", m
 FULL_CONTENT["tensors"].append({"name": ""})
 ROWS = [
     ("header", Make.header(cases=2)),
-    ("result", Make.result("a/b", "pass", step="open", content=None)),
+    ("result", Make.result("a/b", "pass", step="open", content=Make.content("v"))),
     ("result", Make.result("a/b", "wrong-accept", content=FULL_CONTENT)),
     ("result", Make.result("a/c", "choice:accept|by-position", choice="c", options=["accept"])),
     ("choice", {"type": "choice", "choice": "c", "verdict": "choice:accept", "detail": ""}),
