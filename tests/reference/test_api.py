@@ -205,7 +205,8 @@ def test_an_odd_argument_is_answered_or_refused(function: str) -> None:
 
 
 def test_an_unknown_profile_and_a_target_that_is_no_path_are_refused() -> None:
-    for function in (profile_options, partial(explain, MATRIX), partial(explain_index, "none")):
+    readers = (partial(read, data) for read in (explain, read_header) for data in (MATRIX, b"broken", b""))
+    for function in (profile_options, *readers, partial(explain_index, "none")):
         for odd in ODD:
             with pytest.raises(AccessError, match="profile must be one of"):
                 function(odd)

@@ -11,20 +11,17 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from safetensors_reports.audit.report import Finding, Report
 from safetensors_reports.page.html import comparison_html, report_html
 from safetensors_reports.page.publish import comparison_svg
 
 from ..samples import report
 from .browser import NARROW, WIDE, Seen, launched, open_all, opened, violations
-from .samples import ALL, HOSTILE, forty, hostile, many, one, public, records, several
+from .samples import ALL, HOSTILE, hostile, many, one, public, records, several
 
 PAPER = 718
 """Width of A4 in pixels without its margins."""
 LARGEST = 2_000_000
 """Most bytes of the page of 25 implementations over 1,000 cases."""
-OPENED_MS = 2_500
-"""Most milliseconds from asking for it to the end of its scripts, over four times what was measured."""
 # Colours depend on the scheme and layout on the width, so that two windows show all of both.
 WINDOWS = [(NARROW, "dark"), (WIDE, "light")]
 Show = Callable[..., AbstractContextManager[Seen]]
@@ -52,10 +49,6 @@ def show(browser: Browser, tmp_path: Path) -> Show:
 def page(show: Show) -> Iterator[Page]:
     with show(report_html(several())) as seen:
         yield seen.page
-
-
-def by_night(*values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.nightly)
 
 
 @pytest.mark.by_day(3)
@@ -108,21 +101,13 @@ def test_hostile_texts_are_texts(show: Show) -> None:
         assert "\\ud800 lone \\udfff" in text
         assert "\\u202egpj.exe" in text
         assert all("x" * 2_001 not in line for line in text.splitlines() if not line.startswith("stc "))
+        # Without scripts everything is there but the filter, and closed parts open.
         found = seen.page.locator("article.finding").count()
-        assert silent.page.locator("#findings article").count() == found
-
-
-@pytest.mark.by_day(1)
-@pytest.mark.parametrize("document", [one, many])
-def test_without_scripts_everything_is_there_but_the_filter(show: Show, document: Any) -> None:
-    with show(report_html(document()), java_script_enabled=False) as seen:
-        assert seen.page.locator("#filter").is_hidden()
-        blocks = {(f.rule, f.verdict) for f in document().findings}
-        assert seen.page.locator("article.finding:visible").count() == len(blocks)
-        # Closed parts open without scripts.
-        part = seen.page.locator("#support details.area").first
-        part.locator("summary").first.click()
-        assert part.locator("table").first.is_visible()
+        assert silent.page.locator("article.finding:visible").count() == found > 0
+        assert silent.page.locator("#filter").is_hidden()
+        area = silent.page.locator("#support details.area").first
+        area.locator("summary").first.click()
+        assert area.locator("table").first.is_visible()
 
 
 @pytest.mark.by_day(2)
@@ -148,53 +133,27 @@ def test_the_picture_opens_by_itself_and_a_page_has_its_colours(show: Show, sche
 
 
 @pytest.mark.nightly
-def test_a_large_report_is_a_small_file_that_opens_at_once(show: Show) -> None:
+def test_a_large_report_is_a_small_file() -> None:
     document = report(*records(25, 1000))
     assert 20 * 25 < len(document.findings) < 40 * 25
-    text = report_html(document)
-    assert len(text.encode()) <= LARGEST
-    for _ in range(3):  # a busy machine makes some of them slower, and none faster
-        with show(text) as seen:
-            seen.page.wait_for_function("performance.getEntriesByType('paint').length > 0")
-            took = seen.page.evaluate(
-                "Math.max(performance.getEntriesByType('navigation')[0].loadEventEnd,"
-                " ...performance.getEntriesByType('paint').map(entry => entry.startTime))"
-            )
-            assert seen.page.locator("#shown").inner_text().endswith(" shown")
-        if took <= OPENED_MS:
-            break
-    assert 0 < took <= OPENED_MS, took
+    assert len(report_html(document).encode()) <= LARGEST
 
 
-@pytest.mark.parametrize(
-    ("name", "width", "scheme"),
-    [("one", *WINDOWS[0]), *(by_night(n, *w) for n in ALL for w in WINDOWS if (n, w) != ("one", WINDOWS[0]))],
-)
+@pytest.mark.by_day(3)  # "one" when narrow and dark, the comparison when wide and light, and "clean"
+@pytest.mark.parametrize(("width", "scheme"), WINDOWS)
+@pytest.mark.parametrize("name", [*[*ALL][:2], "comparison", *[*ALL][2:]])
 def test_axe_finds_nothing_wrong(show: Show, name: str, width: int, scheme: str) -> None:
-    with show(report_html(ALL[name]()), width, scheme=scheme) as seen:
+    many = name == "comparison"
+    text = comparison_html(several(), {}, ["A sentence."], "policy.md") if many else report_html(ALL[name]())
+    with show(text, width, scheme=scheme) as seen:
         if name == "clean":
             assert violations(seen.page) == []
         # axe skips closed parts. Open ones take a while, and hold all that closed pages show.
         open_all(seen.page)
         assert violations(seen.page) == []
-
-
-@pytest.mark.parametrize(("width", "scheme"), [by_night(*WINDOWS[0]), WINDOWS[1]])
-def test_axe_finds_nothing_wrong_with_a_comparison(show: Show, width: int, scheme: str) -> None:
-    page = comparison_html(several(), {}, ["A sentence."], "policy.md")
-    with show(page, width, scheme=scheme) as seen:
-        open_all(seen.page)
-        assert violations(seen.page) == []
-        if width == WIDE:
+        if many and width == WIDE:
             seen.page.locator("#basis-official").check()
             assert violations(seen.page) == []
-
-
-def test_axe_finds_what_is_wrong(show: Show) -> None:
-    bad = '</h1><p style="color:#999;background:#aaa">pale</p><h6>deep</h6>'
-    with show(report_html(ALL["clean"]()).replace("</h1>", bad)) as seen:
-        found = {text.partition(":")[0] for text in violations(seen.page)}
-        assert found == {"color-contrast", "heading-order"}
 
 
 FOCUS = """() => { const e = document.activeElement, s = getComputedStyle(e), b = e.getBoundingClientRect();
@@ -270,38 +229,22 @@ def test_links_lead_to_what_is_closed_or_filtered_and_enter_opens_a_part(page: P
     assert inside.is_visible()
 
 
-def expected(document: Report, fits: Any) -> int:
-    """Return how many blocks a filter must leave."""
-    order = list(document.scales.severity)
-    blocks: dict[tuple[str | None, str], list[Finding]] = {}
-    for finding in document.findings:
-        blocks.setdefault((finding.rule, finding.verdict), []).append(finding)
-    worst = {key: min(members, key=lambda f: order.index(f.severity)) for key, members in blocks.items()}
-    return sum(bool(fits(worst[key], members)) for key, members in blocks.items())
-
-
 def visible(page: Page) -> int:
     return page.locator("article.finding:visible").count()
 
 
 def test_the_filter_by_severity_verdict_and_implementation(page: Page) -> None:
-    document = several()
-    total = expected(document, lambda worst, members: True)
-    said = page.locator("#shown")
+    said, who = page.locator("#shown"), several().implementations[1].label
+    total = len({(found.rule, found.verdict) for found in several().findings})
     assert said.get_attribute("role") == "status"
     assert said.inner_text() == f"{total} of {total} shown"
-    who = document.implementations[1].label
-    tried = [
-        ("s", ["high", "medium", "low"], lambda value, worst, members: worst.severity == value),
-        ("v", ["wrong-accept", "wrong-reject"], lambda value, worst, members: worst.verdict == value),
-        ("i", [who], lambda value, worst, members: value in {m.implementation for m in members}),
-    ]
-    for field, values, fits in tried:
-        for value in values:
-            page.locator(f"#filter [name={field}]").select_option(label=value)
-            left = expected(document, lambda w, m, fits=fits, value=value: fits(value, w, m))
-            assert 0 < left < total, (field, value)
-            assert (visible(page), said.inner_text()) == (left, f"{left} of {total} shown"), (field, value)
+    tried = [("s", level, f".key:text-is('{level} severity')") for level in ("high", "medium", "low")]
+    tried += [("v", verdict, f".key:text-is('{verdict}')") for verdict in ("wrong-accept", "wrong-reject")]
+    for field, value, has in [*tried, ("i", who, f"*:has-text('{who}')")]:
+        page.locator(f"#filter [name={field}]").select_option(label=value)
+        left = page.locator(f"article.finding:has({has})").count()
+        assert 0 < left < total, value
+        assert (visible(page), said.inner_text()) == (left, f"{left} of {total} shown"), value
         page.locator("#filter button").click()
         page.wait_for_function(ALL_SHOWN, arg=total)
     # Heads of levels without any finding left go with them.
@@ -358,11 +301,11 @@ def test_a_report_prints_on_six_sheets_and_says_what_it_leaves_out(show: Show, d
 
 
 @pytest.mark.nightly
-def test_a_comparison_prints_on_four_sheets(show: Show) -> None:
-    with show(comparison_html(forty(), {}, ["A sentence."], ""), PAPER) as seen:
+def test_a_comparison_prints_on_three_sheets(show: Show) -> None:
+    with show(comparison_html(many(), {}, ["A sentence."], ""), PAPER) as seen:
         seen.page.emulate_media(media="print")
         assert seen.page.locator(".cmp table").first.is_visible()
-        assert 1 <= sheets(seen.page) <= 4
+        assert 1 <= sheets(seen.page) <= 3
 
 
 def test_a_comparison_switches_without_scripts_tells_its_numbers_and_has_cards_if_narrow(show: Show) -> None:

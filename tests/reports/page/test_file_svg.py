@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_reference import explain
-from safetensors_reports.page.design import CHAR, INNER, WIDTH, columns, harmless_text, quoted_name, truncate
-from safetensors_reports.page.file_svg import MAX_RANGES, distribute, layout_buffer, layout_svg, scale_of
+from safetensors_reports.page.design import CHAR, WIDTH, columns, harmless_text, quoted_name, truncate
+from safetensors_reports.page.file_svg import MAX_RANGES, layout_buffer, layout_svg
 
 from ..samples import corpus
 
@@ -141,27 +141,6 @@ def test_any_ranges_can_be_drawn(ranges: list[tuple[str, int, int]], size: int) 
     svg = layout_svg(builder.render())
     ET.fromstring(svg)
     assert inside(svg)
-
-
-@given(st.lists(st.tuples(st.integers(0, 2**70), st.floats(1, 40)), max_size=20))
-def test_spread_widths_fill_the_room_and_none_is_too_narrow(parts: list[tuple[int, float]]) -> None:
-    sizes, least = [p[0] for p in parts], [p[1] for p in parts]
-    widths, _ = distribute(sizes, least, INNER)
-    if not parts:
-        assert widths == []
-        return
-    if any(sizes):
-        assert sum(widths) == pytest.approx(INNER)
-    assert all(w >= minimum - 1e-6 for w, minimum in zip(widths, least, strict=True))
-
-
-def test_what_fits_is_to_scale() -> None:
-    widths, to_scale = distribute([1, 2, 1], [10, 10, 10], 400)
-    assert (widths, to_scale) == ([100, 200, 100], True)
-    scale, to_scale = scale_of([(0, 2, 20.0), (2, 4, 20.0)])
-    assert to_scale
-    assert scale.at(1) - scale.at(0) == pytest.approx(scale.at(4) - scale.at(3))
-    assert scale.at(99) == scale.at(4)
 
 
 @pytest.mark.parametrize(

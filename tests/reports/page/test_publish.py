@@ -11,18 +11,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_conformance.cli.publish import _unbuilt
 from safetensors_conformance.cli.publish import publish as command
 from safetensors_reference.rules.pages import WHITESPACE
-from safetensors_reports.audit.build import report_text
 from safetensors_reports.audit.inputs import AuditError, load_report
-from safetensors_reports.history.ledger import load_ledgers
 from safetensors_reports.page.publish import (
     INDEX,
     PICTURE,
     README,
     Unbuilt,
-    history_texts,
     load_published,
     pages,
     publication,
@@ -58,11 +54,8 @@ def invoke(*args: str | Path) -> Result:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_text("utf-8")
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in paths}
 
 
 @pytest.fixture
@@ -115,15 +108,6 @@ def test_what_no_report_is_about_is_listed_as_built_by_hand(out: Path) -> None:
     assert "Built by hand" not in pages(load_published(out), unbuilt[:1])["README.md"]
 
 
-def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
-    reports = load_published(out)
-    assert set(reports) == {name for name in FILES if name.endswith("report.json")}
-    texts = {path: report_text(report) for path, report in reports.items()}
-    texts |= history_texts(load_ledgers(out / "history"), reports)
-    assert texts | pages(reports, _unbuilt()) == tree(out)
-    assert invoke("-o", out, "--check").output == "the published pages match their reports and histories\n"
-
-
 def test_a_page_that_differs_fails_the_check_by_name(out: Path) -> None:
     again = "run stc publish --history-only"
     pages = ("index.html", "comparison.svg", "lib/report.html", "reference/report.html")
@@ -143,13 +127,10 @@ def test_a_page_that_differs_fails_the_check_by_name(out: Path) -> None:
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [('"wrong-accept": 1', '"wrong-accept": 2'), (r'"asked": \d+', '"asked": 0')]
-)
-def test_a_changed_number_fails_the_check(out: Path, old: str, new: str) -> None:
+def test_a_changed_number_fails_the_check(out: Path) -> None:
     """A question that nobody was asked has no share either."""
     for path in out.rglob("report.json"):
-        path.write_text(re.sub(old, new, path.read_text("utf-8")), "utf-8")
+        path.write_text(re.sub(r'"asked": \d+', '"asked": 0', path.read_text("utf-8")), "utf-8")
     named = re.findall(r"/pages/(\S+): does not match", invoke("-o", out, "--check").output)
     assert {"index.html", "lib/report.html"} <= set(named)
 
@@ -256,29 +237,6 @@ def test_an_implementation_that_could_not_be_run_keeps_its_page(
     assert tree(out) == before
 
 
-def test_links_of_the_folder_lead_somewhere(out: Path) -> None:
-    readme = (out / README).read_text("utf-8")
-    links = re.findall(r"\]\(([^)]+)\)", readme)
-    assert {INDEX, PICTURE, "lib/report.html", "lib/report.json", "reference/report.html"} <= set(links)
-    assert [link for link in links if "://" not in link and ".." not in link
-        and not (out / link).exists()] == []  # fmt: skip
-    # Out of reports/published two steps lead to the root.
-    root = Path(__file__).parents[3]
-    outside = [link for link in links if ".." in link]
-    assert set(outside) <= {"../../docs/disclosure.md", "../../docs/native-readers.md"}
-    assert all((root / "reports/published" / link).resolve().exists() for link in outside)
-    policy = "docs/disclosure.md"
-    for page in ("index.html", "lib/report.html"):
-        source = (out / page).read_text("utf-8")
-        for link in re.findall(r'href="([^"#]+)[#"]', source):
-            if link.endswith(policy):
-                assert (root / "reports/published" / page).parent.joinpath(link).resolve() == root / policy
-            elif not link.startswith(("https:", "data:")):
-                assert (out / page).parent.joinpath(link).resolve().is_file(), (page, link)
-    assert 'href="../index.html"' in (out / "lib/report.html").read_text("utf-8")
-    assert 'href="lib/report.html"' in (out / "index.html").read_text("utf-8")
-
-
 def test_names_become_folders_of_their_own() -> None:
     names = {"lib-x": "lib-x", "lib-x-2": "lib.x", "etc-lib-x": "../../etc/Lib X"}
     texts = publication([run(failing(HOLE), name=name, version="1") for name in names.values()], corpus())
@@ -293,49 +251,30 @@ def test_names_become_folders_of_their_own() -> None:
 
 def said(*rows: Any) -> str:
     records = [run(*answers, name=name, version=str(i)) for i, (name, *answers) in enumerate(rows)]
+    for record in records:
+        steps = sorted({row["step"] for row in record.results})
+        record.header["implementation"] |= {"kind": "reader", "steps": steps}
     return " ".join(sentences(report(*records, public=True)))
 
 
 GOOD, BAD = failing(TWICE, "pass"), failing(HOLE)
 REPEATED, OTHER = (broken(TWICE, "wrong-accept", rule, "text") for rule in ("HDR-09", "HDR-07"))
-REFUSES = failing(corpus().reading[0].id, "wrong-reject", outcome="reject")
+INDEX_ONLY = failing(next(c.id for c in corpus().cases if c.kind == "index"), "pass", step="index")
 # Where the text is silent, nobody is said to break it.
 SILENT = broken(HOLE, "deviation:accept", "OFF-02", "official", outcome="accept")
-ALL_SORTS = [("a", BAD, REFUSES), ("a", BAD, REPEATED), ("b", GOOD), ("c", REFUSES), ("d", REPEATED),
-    ("e", failing(HOLE, "wrong-content"), BAD), ("reference", BAD)]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (ALL_SORTS, "We ran 6 entry points of 5 projects, which use 5 parsers, on up to 2 cases "),
-        (ALL_SORTS, "3 (2 parsers) accept files that the format forbids because of a broken layout"),
-        (ALL_SORTS, "0 (0 parsers) accept only other kinds of forbidden files"),
-        (ALL_SORTS, "1 (1 parser) accept forbidden files only if they have duplicate keys"),
-        (ALL_SORTS, "1 return wrong data"),
-        (ALL_SORTS, "2 reject files that the format allows"),
-        (ALL_SORTS, "1 of the 6 programs that open files makes none of these mistakes (b 2)"),
+        ([("a", BAD, OTHER)], "1 (1 parser) accept files that the format forbids because of a broken layout"),
         ([("a", BAD)], "all programs that open files make at least one of these mistakes"),
         ([("a", OTHER, REPEATED)], "1 (1 parser) accept only other kinds of forbidden files"),
         ([("a", SILENT)], "0 (0 parsers) accept files that the format forbids because of a broken layout"),
         ([("a", SILENT)], "1 of the 1 programs that open files makes none of these mistakes (a 0)"),
         ([("a", GOOD), ("b", GOOD)], "2 of the 2 programs that open files make none of these"),
+        ([("a", INDEX_ONLY)], "; 1 entry point does not open files."),
     ],
 )
 def test_sentences_count_what_the_runs_show(rows: list[Any], words: str) -> None:
     assert words in said(*rows)
-
-
-def test_entry_points_of_one_parser_count_as_one_and_those_without_files_are_set_apart() -> None:
-    index = next(c for c in corpus().cases if c.kind == "index" and not c.heavy)
-    shared = [run(failing(HOLE), name=name, version="1") for name in "ab"]
-    for record in shared:
-        record.header["implementation"] |= {"parser": "shared"}
-    loader = run(failing(index.id, "pass", step="index"), name="d", version="1")
-    loader.header["implementation"] |= {"steps": ["index"], "kind": "reader"}
-    opens = run(failing(TWICE, "pass"), name="c", version="1")
-    text = " ".join(sentences(report(*shared, opens, loader, public=True)))
-    assert "4 entry points of 4 projects, which use 3 parsers" in text
-    assert "2 (1 parser) accept files that the format forbids because of a broken layout" in text
-    assert "1 of the 3 programs that open files makes none of these mistakes (c 1)" in text
-    assert "; 1 entry point does not open files." in text

@@ -1,57 +1,44 @@
-"""Reads the pages of a site as text: their addresses, links and words."""
+"""Reads the pages of a site as text: their addresses and links."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 
-@dataclass
-class PageText(HTMLParser):
+class PageText(NamedTuple):
     """Ids of a page, in order, and addresses in its ``href`` and ``src`` attributes."""
 
-    anchors: list[str] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if name == "id" and value:
-                self.anchors.append(value)
-            if name in ("href", "src") and value:
-                self.links.append(value)
+    anchors: list[str]
+    links: list[str]
 
 
 def read(path: Path) -> PageText:
-    """Return what a page has."""
-    page = PageText()
-    page.feed(path.read_text("utf-8"))
-    return page
+    tags = " ".join(re.findall(r"<[a-z][^>]*>", path.read_text("utf-8")))
+    anchors, links = (
+        [unescape(value) for value in re.findall(rf'\s(?:{names})="([^"]+)"', tags)]
+        for names in ("id", "href|src")
+    )
+    return PageText(anchors, links)
 
 
 def lost_links(site: Path) -> Iterator[str]:
     """Yield links without a target, and ids that occur twice on a page."""
-    pages = {path: read(path) for path in site.rglob("*.html")}
-    anchors = {path.resolve(): set(page.anchors) for path, page in pages.items()}
+    pages = {path.resolve(): read(path) for path in site.rglob("*.html")}
+    anchors = {path: set(page.anchors) for path, page in pages.items()}
     for path, page in pages.items():
-        name = path.relative_to(site)
-        twice = (
-            {anchor for anchor in page.anchors if page.anchors.count(anchor) > 1}
-            if len(set(page.anchors)) != len(page.anchors)
-            else set()
-        )
-        yield from (f"{name}: #{anchor} stands twice" for anchor in sorted(twice))
+        if len(page.anchors) > len(anchors[path]):
+            yield f"{path.name}: some id stands twice"
         for link in set(page.links):
             where, _, anchor = link.partition("#")
             if "://" in link or link.startswith(("data:", "mailto:")):
                 continue
-            target = (path.parent / unquote(where.partition("?")[0])).resolve() if where else path.resolve()
+            target = (path.parent / unquote(where.partition("?")[0])).resolve() if where else path
             if not target.is_file():
-                yield f"{name}: {link} is no file"
+                yield f"{path.name}: {link} is no file"
             elif anchor and target.suffix == ".html" and anchor not in anchors.get(target, ()):
-                yield f"{name}: {link} is no anchor"
+                yield f"{path.name}: {link} is no anchor"
