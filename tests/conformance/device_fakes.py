@@ -1,18 +1,19 @@
 """Loaders onto a device: one correct, the others with one fault each.
 
-They run in the real worker on the CPU. What they do shows on every file that is accepted, so that each can be
-held against any case. Torch takes seconds to import, so only those that need it do that; ``Chosen`` is all of
-these in one process.
+They run in the real worker, most of them on the CPU. What they do shows on every file that is accepted, so
+that each can be held against any case. Torch takes seconds to import, so only those that need it do that;
+``Chosen`` is all of these in one process.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from known_files import holds
@@ -227,3 +228,90 @@ class OddMemory(Arrays):
     """Names no kind of memory that there is."""
 
     device_memory = "jax"
+
+
+# Faults that only an accelerator shows
+
+
+class LateCopies(Right):
+    """Copies on a stream of its own, and the caller's stream does not wait for it."""
+
+    def device(self, path: str, device: str) -> Any:
+        import torch
+
+        stream = torch.Stream(device=device)
+        out = []
+        for name, code, shape, tensor in super().device(path, "cpu"):
+            staged = tensor.pin_memory()
+            target = torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
+            with stream:
+                target.copy_(staged, non_blocking=True)
+            out.append((name, code, shape, target))
+        return out
+
+
+class ReusedBuffer(Right):
+    """Loads every tensor into the same device memory, while earlier tensors are still views of it."""
+
+    def device(self, path: str, device: str) -> Any:
+        import torch
+
+        buffer = torch.empty(1 << 16, dtype=torch.uint8, device=device)
+        for name, code, shape, tensor in super().device(path, "cpu"):
+            flat = tensor.reshape(-1).view(torch.uint8)
+            part = buffer[: len(flat)]
+            part.copy_(flat)
+            yield name, code, shape, part.view(tensor.dtype).reshape(tensor.shape)
+
+
+class KeepsMemory(Right):
+    """Keeps device memory of every load."""
+
+    kept: ClassVar[list[Any]] = []
+
+    def device(self, path: str, device: str) -> Any:
+        import torch
+
+        self.kept.append(torch.empty(4096, dtype=torch.uint8, device=device))
+        return super().device(path, device)
+
+
+class ThreeCopies(Right):
+    """Needs several times the memory of the tensors while it loads."""
+
+    def device(self, path: str, device: str) -> Any:
+        import torch
+
+        rows = super().device(path, device)
+        torch.empty(16 << 20, dtype=torch.uint8, device=device)
+        return rows
+
+
+class Interrupted(Right):
+    """Frees its staging buffer only after the last tensor."""
+
+    staging: ClassVar[list[Any]] = []
+
+    def device(self, path: str, device: str) -> Any:
+        import torch
+
+        self.staging.append(torch.empty(4096, dtype=torch.uint8, device=device))
+        yield from super().device(path, device)
+        self.staging.clear()
+
+
+# A loader whose torch cannot be imported
+
+
+class NoTorch(Reference):
+    """Has the step, and nothing to carry it out with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sys.modules["torch"] = None  # type: ignore[assignment]
+
+    def device_ready(self, _device: str) -> None:
+        raise AssertionError
+
+    def device(self, path: str, device: str) -> Any:
+        raise AssertionError

@@ -23,7 +23,7 @@ from safetensors_reports.record.file import read_record
 
 from ...published_schemas import schema
 from ..suite_runs import corpus_of, load_once, suite_here
-from ..support import HERE, committed, fake
+from ..support import committed, fake
 from ..support import device_loader as loader
 
 GOOD, BAD = "framing/one-tensor", "framing/no-bytes"
@@ -51,7 +51,7 @@ def call(*arguments: str) -> Result:
         (loader("NeedsCuda"), "cpu", "it cannot load onto cpu: RuntimeError: this loader needs CUDA"),
         (loader("Arrays"), "cuda:0", "it cannot load onto cuda:0: its tensors are buffers in CPU memory"),
         (loader("OddMemory"), "cpu", "device_memory must be one of torch, buffers, not 'jax'"),
-        (f"py:{HERE / 'no_torch_fakes.py'}:NoTorch", "cpu", "it needs torch, which cannot be imported"),
+        (loader("NoTorch"), "cpu", "it needs torch, which cannot be imported"),
         ("reference", "cuda:9999", "it cannot load onto cuda:9999: torch"),
     ],
 )

@@ -363,6 +363,7 @@ const ways = (call, refused, UNTOLD) => ({
   number: () => row({ data: 8 }),
   list: () => row({ data: [1, 2] }),
   void: () => row({ data: null }),
+  bytes: () => row({ name: new Uint8Array([0x77, 0xff]) }),
   unnamed: () => row({ name: undefined }),
   deep: () => row({ name: nest }),
   null: () => null,
@@ -398,6 +399,7 @@ CONTENT: dict[str, dict[str, Any]] = {
     "untold": {"shape": None, "dtype": None},
     "odd": {"shape": ODD},
     "views": {"nbytes": 8},
+    "bytes": {"name": "w\udcff"},
 }
 MISTAKES = (
     *("number", "list", "void", "unnamed", "deep", "null", "five", "holes", "tensors", "getter"),

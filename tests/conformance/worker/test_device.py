@@ -1,8 +1,9 @@
-"""The step ``device``: its requests, and its results for faulty loaders."""
+"""The step ``device``: its requests, and its results for faulty loaders and on a simulated accelerator."""
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,18 +18,13 @@ from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.protocol_check.conversation import SCHEMA, validate
 from safetensors_conformance.run.session import CaseRunner, Session, smoke
 from safetensors_conformance.worker.worker import Limits, StartError
-from safetensors_corpus import Case
 from safetensors_reports.record.device_checks import CHECKS
 
-from ..support import NEIGHBOURS, committed, stdio
+from ..support import NEIGHBOURS, cases, committed, stdio
 from ..support import device_loader as loader
 
 GOOD, BAD = "framing/one-tensor", "framing/no-bytes"
 TWO = "layout/two-dtypes"
-
-
-def cases(*ids: str) -> list[Case]:
-    return [committed().by_id[i] for i in ids]
 
 
 class OneProcess:
@@ -208,3 +204,75 @@ def test_the_schema_knows_all_checks() -> None:
     schema = json.loads(SCHEMA.read_bytes())
     assert schema["$defs"]["check"]["properties"]["name"]["enum"] == list(CHECKS)
     validate({"cmd": "start", "protocol": 1, "profile": None, "device": "cuda:1"}, "startRequest", b"")
+
+
+# On a simulated accelerator, in the process of the reader as on a real one
+
+
+CASE = "entry/names-of-fields"
+FULL = dict.fromkeys(
+    ("alignment", "kept", "lifetime", "stream", "threads", "stopped", "peak", "returned"), "pass"
+)
+SIMULATED = {
+    "framing/one-tensor": FULL | {"kept": "unknown"},
+    "layout/two-dtypes": FULL,
+    "framing/no-bytes": {"untouched": "pass"},
+    "layout/hole-between-two": {"untouched": "pass"},
+}
+
+
+ENV = ("SIMULATED_TYPE", "SIMULATED_DELAY")
+
+
+@pytest.fixture(scope="module")
+def accelerator(simulated_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    from ...simulated_device import install
+
+    folder = tmp_path_factory.mktemp("backend")
+    install(simulated_library, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
+        patch.setenv("SIMULATED_TYPE", "npu")  # a name that the official library accepts
+        patch.setenv("SIMULATED_DELAY", "10000")
+        yield "npu:1"
+
+
+@pytest.fixture(scope="module")
+def simulated_fakes(accelerator: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    folder = tmp_path_factory.mktemp("chosen")
+    with one_process(loader("Chosen"), folder, accelerator, 30.0, ENV) as process:
+        yield process
+
+
+@pytest.mark.parametrize(
+    "selector", ["reference", pytest.param("safetensors:torch", marks=pytest.mark.nightly)]
+)
+def test_readers_pass_every_check(selector: str, accelerator: str) -> None:
+    limits = Limits(30.0, confinement=Confinement(env=ENV))
+    with Session(CaseRunner(resolve(selector), limits, device=accelerator)) as session:
+        for case, expected in SIMULATED.items():
+            verdict = session.judge(committed().by_id[case]).steps["device"]
+            assert (case, verdict.verdict, statuses(verdict)) == (case, "pass", expected), verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        (
+            "ReusedBuffer",
+            {"lifetime": "bytes after the rest of its file was dropped", "kept": "loader continued"},
+        ),
+        ("ThreeCopies", {"peak": "the load needed"}),
+        ("Interrupted", {"stopped": "bytes of device memory remain in use after an early stop"}),
+        ("KeepsMemory", {"returned": "bytes of device memory remain in use after everything was dropped"}),
+    ],
+)
+def test_a_broken_promise_is_noticed(name: str, broken: dict[str, str], simulated_fakes: OneProcess) -> None:
+    verdict = simulated_fakes.judged(name, CASE)
+    failed = {item.name: item.message for item in verdict.result.checks if item.status == "fail"}
+    for check, words in broken.items():
+        assert words in failed[check], verdict
+
+
+def test_copies_that_nothing_waits_for_are_wrong_content(simulated_fakes: OneProcess) -> None:
+    assert simulated_fakes.judged("LateCopies", CASE).verdict == "wrong-content"
