@@ -482,9 +482,7 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
         **TORCH,
         "transformers.PretrainedConfig": a_class(),
         "transformers.PreTrainedModel": a_class(
-            __init__=lambda *_: None,
-            post_init=lambda _: None,
-            save_pretrained=staticmethod(lib.function()),
+            __init__=lambda *_: None, post_init=lambda _: None, save_pretrained=staticmethod(lib.function())
         ),
         "transformers.modeling_utils.load_state_dict()": {"w": lib.tensor},
         "transformers.utils.hub.get_checkpoint_shard_files()": (["one"], None),

@@ -162,7 +162,7 @@ def test_every_example_speaks_the_protocol(name: str, program_of: Program) -> No
 
 
 @pytest.mark.parametrize("how", ["c", "wrapped", pytest.param("java", marks=pytest.mark.nightly)])
-def test_a_program_answers_by_its_exit_status_or_from_a_single_file(
+def test_a_program_answers_by_its_status_or_from_one_file(
     how: str, program_of: Program, tmp_path: Path
 ) -> None:
     selector = f"exit:{program_of('stdio_reader.c')} {{path}}"
@@ -261,9 +261,7 @@ def file_of(folder: Path, name: str, header: bytes, data: bytes = b"") -> str:
 
 
 @every_shim
-def test_digests_are_right_for_every_end_of_a_block(
-    language: str, program_of: Program, tmp_path: Path
-) -> None:
+def test_digests_are_right_at_every_end_of_block(language: str, program_of: Program, tmp_path: Path) -> None:
     header, data, want = {}, b"", {}
     for size in (0, 1, 55, 56, 57, 63, 64, 65, 119, 120, 128, 1000):
         content = bytes((size + at) % 251 for at in range(size))
@@ -282,9 +280,7 @@ def test_digests_are_right_for_every_end_of_a_block(
 
 
 @every_shim
-def test_texts_and_paths_come_through_whatever_they_hold(
-    language: str, program_of: Program, tmp_path: Path
-) -> None:
+def test_texts_and_paths_of_any_kind_come_through(language: str, program_of: Program, tmp_path: Path) -> None:
     name, key, value = "a\x7fü\u2028😀'", "k/ß", "<v>&\u202e"
     entry = '{"dtype":"F32","shape":[],"data_offsets":[0,4]}'
     header = f'{{"{name}":{entry},"__metadata__":{{"{key}":"{value}"}}}}'

@@ -55,7 +55,7 @@ def call(*arguments: str) -> Result:
         ("reference", "cuda:9999", "it cannot load onto cuda:9999: torch"),
     ],
 )
-def test_a_device_that_cannot_be_taken_is_a_problem_and_no_result(
+def test_a_device_that_is_not_there_is_a_problem(
     selector: str, device: str, words: str, tmp_path: Path
 ) -> None:
     done = call("--impl", selector, "--device", device, "--case", GOOD, "--report", str(tmp_path))

@@ -102,7 +102,7 @@ def test_a_verdict_split_and_its_reports(tmp_path: Path) -> None:
         ("Crashes", fake("AlwaysRejects"), "unsafe", ["crash", "reject"]),
     ],
 )
-def test_a_bad_end_is_unsafe_and_a_verdict_split_against_an_accept(
+def test_a_bad_end_is_unsafe_and_a_verdict_split(
     name: str, other: str, sort: str, outcomes: list[str]
 ) -> None:
     result = doc("--case", TRIGGER, "--memory-limit", "300", impls=(other, fake(name)))
@@ -278,8 +278,7 @@ def test_patterns_of_triage(pattern: str, text: str, matches: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("days", "more", "status"),
-    [(0, (), "known"), (1, (), "expired"), (1, ("OFF_HOLE*",), "known")],
+    ("days", "more", "status"), [(0, (), "known"), (1, (), "expired"), (1, ("OFF_HOLE*",), "known")]
 )
 def test_an_entry_keeps_quiet_until_its_date_and_on_it(days: int, more: tuple[str, ...], status: str) -> None:
     """An entry that holds goes before one that is overdue. Choices need no triage and match no entry."""

@@ -73,7 +73,7 @@ def here(command: str, folder: Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("execute", [here, pytest.param(as_it_stands, marks=pytest.mark.nightly)])
-def test_every_command_does_what_the_page_says(
+def test_the_commands_do_what_it_says(
     execute: Execute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run all commands of the page one after the other, and look for the lines that it shows."""

@@ -98,9 +98,7 @@ def test_runs_that_cannot_be_compared_are_refused_and_nothing_is_written(out: Pa
         assert tree(out) == before
 
 
-def test_a_page_that_does_not_match_its_history_and_a_damaged_history_are_named(
-    out: Path, tmp_path: Path
-) -> None:
+def test_a_page_beside_its_history_and_a_damaged_history_are_named(out: Path, tmp_path: Path) -> None:
     for name in ("history/lib.md", "implementations.json"):
         text = (out / name).read_text("utf-8")
         (out / name).write_text(text.replace("lib", "bil", 1), "utf-8")
@@ -117,9 +115,7 @@ def test_a_page_that_does_not_match_its_history_and_a_damaged_history_are_named(
         assert tree(out) == before
 
 
-def test_all_are_run_to_the_end_however_often_they_hang(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_all_are_run_to_the_end_however_they_hang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     main = Mock()
     monkeypatch.setattr("safetensors_conformance.cli.publish.run.main", main)
     assert invoke("-o", tmp_path / "pages").exit_code == 2

@@ -180,15 +180,13 @@ def test_explaining_runs_the_cases_and_shows_reason_and_issue() -> None:
         ("explain py:no_such_module:Reader", 2, "cannot start"),
     ],
 )
-def test_what_cannot_be_shown_or_passes_now_is_told(
-    words: str, status: int, says: str, tmp_path: Path
-) -> None:
+def test_what_is_not_there_or_passes_now_is_told(words: str, status: int, says: str, tmp_path: Path) -> None:
     (tmp_path / "b.toml").write_text(STALE)
     done, out = manage(*words.format(tmp_path).split())
     assert (done, says in out, "--no-baseline" in out) == (status, True, False)
 
 
-def test_updating_writes_what_fails_now_and_refuses_a_broken_adapter(
+def test_updating_writes_what_fails_now_and_no_nonsense(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_once(monkeypatch, corpus_of(tmp_path / "corpus", "framing/length-prefix", "layout/hole-between"))

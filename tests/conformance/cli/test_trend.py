@@ -61,9 +61,7 @@ def doc(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argum
     return document
 
 
-def test_fixed_and_broken_by_rule_with_reports_and_records(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_fixed_and_broken_with_reports_and_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": LOSES}
     result = call(monkeypatch, fakes, *chosen(HOLE, KEPT), "--report", tmp_path)
     assert result.exit_code == 0

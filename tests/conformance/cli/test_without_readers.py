@@ -81,7 +81,7 @@ def test_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not (out / "go" / "example" / "main.go").exists()
 
 
-def test_one_is_copied_with_its_mode_and_nothing_is_overwritten(
+def test_one_is_copied_with_its_mode_and_over_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -28,9 +28,7 @@ def test_people_call_it_by_its_name_without_version(selector: str, says: str, pl
     assert resolve(selector).plain(says) == plain
 
 
-def test_a_version_is_run_in_an_environment_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_version_runs_in_an_environment_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STC_CACHE", str(tmp_path))
     target = resolve("safetensors:numpy==0.7.0")
     env = target.environment
@@ -46,7 +44,7 @@ def test_a_version_is_run_in_an_environment_of_its_own(
     assert old.version == "0.7.0"
 
 
-def test_an_entry_whose_framework_is_not_here_runs_in_an_environment_of_its_own(
+def test_an_entry_without_its_framework_has_an_environment_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = {"safetensors": "1", "torch": "1"}
@@ -62,9 +60,7 @@ def test_an_entry_whose_framework_is_not_here_runs_in_an_environment_of_its_own(
     assert resolve("safetensors:flax").environment is None
 
 
-def test_an_adapter_without_its_file_is_refused_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_adapter_without_its_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for more in ("", r"; did you mean reader\.py\?"):
         for spec in ("raeder.py:Reader", "raeder.py"):

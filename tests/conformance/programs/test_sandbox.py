@@ -117,9 +117,7 @@ def test_the_network_is_there_only_when_asked_for(
         assert said("Connects", limits).startswith(got)
 
 
-def test_no_process_outside_can_be_seen_or_killed(
-    boxed: Confinement, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_process_outside_is_seen_or_killed(boxed: Confinement, monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as victim:
         monkeypatch.setenv("FAKE_VICTIM", str(victim.pid))
         assert said("Kills", boxed) == "could not: ProcessLookupError"
@@ -140,9 +138,7 @@ def test_no_process_outside_can_be_seen_or_killed(
         ("0", "accept", ""),
     ],
 )
-def test_how_a_program_ended_is_told_as_without_a_sandbox(
-    boxed: Confinement, how: str, outcome: str, words: str
-) -> None:
+def test_ends_are_told_as_without_a_sandbox(boxed: Confinement, how: str, outcome: str, words: str) -> None:
     for confinement in (boxed, Confinement()):
         result = asked(f"exit:{sys.executable} {FAKES} {how} {{path}}", confinement)
         assert (result.outcome, words in result.message) == (outcome, True)
@@ -303,7 +299,7 @@ def test_a_sandbox_around_a_container_is_refused(log: Path, tmp_path: Path) -> N
     worker.close()
 
 
-def test_what_is_no_image_or_comes_from_a_document_is_refused(
+def test_images_of_documents_and_none_are_refused(
     log: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for selector in ("oci:", "oci:--privileged x", "oci:'open"):

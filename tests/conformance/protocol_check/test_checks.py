@@ -208,9 +208,7 @@ def checked(tmp_path: Path, change: str) -> dict[str, Check]:
 
 @pytest.mark.by_day(6)
 @pytest.mark.parametrize("name", EACH)
-def test_each_breach_is_found_where_it_is_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_each_breach_is_found_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     if name in ("ignores-stop", "stays"):  # these do not end when they are told to
         monkeypatch.setattr(conversation, "END_SECONDS", 0.75)
     where, status, words, change = EACH[name]

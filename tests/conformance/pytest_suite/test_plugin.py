@@ -70,9 +70,7 @@ def test_an_implementation_that_does_not_start_fails_once_and_the_rest_is_not_ru
     assert (without.returncode, "problem: cannot start" in without.stdout) == (1, True)
 
 
-def test_an_adapter_that_fails_the_basic_files_is_told_from_a_reader_that_fails(
-    basics: str, tmp_path: Path
-) -> None:
+def test_an_adapter_that_fails_basic_files_is_told_from_a_bad_reader(basics: str, tmp_path: Path) -> None:
     wrong = {fake("AlwaysAccepts"): "wrong-accept", fake("AlwaysRejects"): "wrong-reject"}
     options = [basics, *(f"--impl={selector}" for selector in wrong)]
     run = suite_here(*options)
@@ -122,7 +120,7 @@ def test_a_bad_baseline_fails_once_and_the_cases_still_run(basics: str, tmp_path
         ("", ["--env=A=B"], "give only the name of a variable"),
     ],
 )
-def test_what_cannot_be_used_is_refused_before_anything_runs(
+def test_what_cannot_be_used_is_refused_first(
     tmp_path: Path, text: str, options: list[str], words: str
 ) -> None:
     (tmp_path / "corpus.json").write_text(text, encoding="utf-8")
@@ -279,9 +277,7 @@ def alone_and_parallel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
 
 
 @pytest.mark.parametrize("selector", ANSWERING)
-def test_whatever_a_reader_answers_travels_between_processes(
-    alone_and_parallel: dict[str, Path], selector: str
-) -> None:
+def test_every_answer_travels_between_processes(alone_and_parallel: dict[str, Path], selector: str) -> None:
     """Everything that pytest-xdist sends is texts in UTF-8 and numbers of 64 bits."""
 
     def told(folder: Path) -> tuple[object, ...]:
@@ -345,9 +341,7 @@ review_by = 2999-01-01
 
 
 @pytest.mark.parametrize("parallel", [(), pytest.param(("-n", "1"), marks=pytest.mark.nightly)])
-def test_junit_xml_has_rules_area_level_weakness_and_verdict(
-    tmp_path: Path, parallel: tuple[str, ...]
-) -> None:
+def test_junit_xml_has_rules_area_level_cwe_and_verdict(tmp_path: Path, parallel: tuple[str, ...]) -> None:
     selector = f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter"
     (tmp_path / "known.toml").write_text(f'implementation = "{selector}"\n{BASELINE}')
     junit = tmp_path / "out.xml"

@@ -99,7 +99,7 @@ def test_a_budget_of_a_case_of_several_requests_is_measured_too() -> None:
         ({"wall_ms": 100_000.0}, False),
     ],
 )
-def test_time_is_allowed_in_proportion_to_the_machine(
+def test_time_is_allowed_by_the_machine(
     monkeypatch: pytest.MonkeyPatch, costs: dict[str, Any], over: bool
 ) -> None:
     monkeypatch.setattr(budget, "machine_factor", lambda: 3.0)

@@ -145,7 +145,7 @@ def test_a_runner_that_is_stopped_asks_nothing_more(worker: Recorder) -> None:
     ("outcome", "max_hangs", "before"),
     [("hang", 2, 2), ("crash", 2, 2 * DEATHS_FOR_A_HANG), ("hang", 0, 50), ("harness-error", 1, 50)],
 )
-def test_what_hangs_or_dies_without_end_is_given_up(
+def test_hangs_or_deaths_on_end_are_given_up(
     worker: Recorder, outcome: Outcome, max_hangs: int, before: int
 ) -> None:
     worker.result = StepResult(outcome)
@@ -249,9 +249,7 @@ def doubted(limits: Limits) -> list[StepResult]:
 
 
 @pytest.mark.parametrize("early", ["hang", "harness-error"])
-def test_a_wrong_doubt_leaves_no_trace_and_gives_the_next_answer_more(
-    worker: Recorder, early: Outcome
-) -> None:
+def test_a_wrong_doubt_leaves_no_trace_and_gives_the_next_more(worker: Recorder, early: Outcome) -> None:
     doubtful(worker, early)
     limits = Limits(4 * PROBE_LIMITS.seconds, 2 * PROBE_LIMITS.memory_bytes)
     assert {(r.outcome, r.message) for r in doubted(limits)} == {("accept", "")}
@@ -304,9 +302,7 @@ def test_an_input_that_cannot_be_had_is_no_fault_of_the_implementation(worker: R
 
 
 @pytest.mark.parametrize("where", ["run_multistep", "judge_step"])
-def test_what_does_not_fit_into_memory_is_no_fault_of_the_implementation(
-    monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_what_does_not_fit_into_memory_is_nobodys_fault(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     calls = itertools.count()
     module = running if where == "run_multistep" else judging
     whole = getattr(module, where)
@@ -352,7 +348,7 @@ def test_a_case_that_knows_only_a_count_is_asked_for_the_count(worker: Recorder)
         (None, "accept", 11, False),
     ],
 )
-def test_a_budget_binds_clean_results_alone(
+def test_budgets_bind_clean_results(
     budget: dict[str, float] | None, outcome: Outcome, read_bytes: int, over: bool
 ) -> None:
     case = replace(cases(TRIGGER)[0], budget=budget)

@@ -89,9 +89,7 @@ def test_a_signal_ends_a_run_in_order_with_what_was_found(
     assert not list((tmp_path / "tmp").glob("safetensors-*"))
 
 
-def test_a_run_that_is_killed_leaves_whole_records_of_those_that_were_done(
-    tmp_path: Path, few_cases: Path
-) -> None:
+def test_a_killed_run_leaves_whole_records_of_what_was_done(tmp_path: Path, few_cases: Path) -> None:
     process = reader_that_hangs(tmp_path, "--jobs", "2", "--impl", "reference", "--corpus", str(few_cases))
     wait_for(tmp_path, "report/reference.jsonl", b'"footer"', process)
     children = psutil.Process(process.pid).children(recursive=True)
@@ -149,9 +147,7 @@ def invoke(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])
-def test_a_signal_ends_a_run_under_pytest_as_ctrl_c_does(
-    tmp_path: Path, few_cases: Path, number: signal.Signals
-) -> None:
+def test_a_signal_ends_pytest_as_ctrl_c_does(tmp_path: Path, few_cases: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(SUITE)]
     command += [f"--impl={fake('Hangs')}", "--no-smoke", "--time-limit=100", "-k", TRIGGER]
     command += [f"--report={tmp_path / 'report'}", "-o", "filterwarnings=", f"--corpus={few_cases}"]
@@ -191,9 +187,7 @@ def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: P
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
-def test_every_implementation_has_a_record_of_its_own(
-    tmp_path: Path, selectors: tuple[str, ...], together: bool
-) -> None:
+def test_each_has_a_record_of_its_own(tmp_path: Path, selectors: tuple[str, ...], together: bool) -> None:
     groups = [selectors] if together else [(one,) for one in selectors]
     for group in [*groups, *groups]:  # the second time the same files are written
         targets = [Target(selector, "exit", ("true",)) for selector in group]
@@ -221,9 +215,7 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_an_implementation_that_never_answers_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "DEATHS_FOR_A_HANG", 4)
     options = ("--no-smoke", "--case", "framing/*", "--max-hangs", "2", "--report", str(tmp_path), "-q")
     result = invoke("--impl", fake("AlwaysDies"), *options)
@@ -261,18 +253,14 @@ def ran(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
 @pytest.mark.parametrize(
     "name", ["MovesTheReport", "RemovesTheRecord", "ReplacesTheRecord", "ChangesTheRecord"]
 )
-def test_a_record_that_is_lost_is_no_success(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_record_is_no_success(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = ran(name, tmp_path, monkeypatch)
     assert result.exit_code == 2
     assert ".jsonl: another program removed, replaced or changed this file" in result.stderr
     assert "records and summary.md were written to" not in result.stdout
 
 
-def test_a_link_in_place_of_the_summary_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_in_place_of_the_summary_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = ran("LinksTheSummary", tmp_path, monkeypatch)
     assert result.exit_code == 0, result.output
     summary = tmp_path / "report" / "summary.md"
@@ -280,7 +268,7 @@ def test_a_link_in_place_of_the_summary_is_not_followed(
     assert re.search(r"1 of [\d,]+ cases were run", summary.read_text("utf-8"))
 
 
-def test_under_pytest_a_lost_record_is_no_success_either(
+def test_under_pytest_a_lost_record_is_none(
     few_cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FOLDER, str(tmp_path / "report"))

@@ -117,7 +117,7 @@ def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool) -> None:
         (StepResult("crash", "gone"), "failed", False, "lists wrong-reject, but it is unsafe now\n"),
     ],
 )
-def test_a_verdict_is_held_against_the_baseline(
+def test_a_verdict_is_held_to_the_baseline(
     result: StepResult, status: str, expected: bool, says: str
 ) -> None:
     with closing(ImplementationRun(resolve("reference"), RunOptions(committed(), smoke=False))) as subject:

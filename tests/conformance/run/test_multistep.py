@@ -163,8 +163,7 @@ def test_a_command_with_a_folder_exports(name: str, case: str, verdict: str, tmp
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param("threads-same-tensor-two", marks=pytest.mark.nightly), "forked-same-tensor-two"],
+    "case", [pytest.param("threads-same-tensor-two", marks=pytest.mark.nightly), "forked-same-tensor-two"]
 )
 def test_a_reader_that_waits_for_ever_is_unsafe(case: str) -> None:
     with Session(CaseRunner(resolve(small("WaitsInAChild")), Limits(0.3, 1 << 30))) as session:

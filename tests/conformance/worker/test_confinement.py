@@ -63,9 +63,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way[:2]))
-def test_a_tested_program_gets_no_token_but_a_variable_that_is_named(
-    tmp_path: Path, way: tuple[str, ...]
-) -> None:
+def test_a_tested_program_gets_no_token_but_a_named_variable(tmp_path: Path, way: tuple[str, ...]) -> None:
     given = given_to(way[0], tmp_path / "none", *way[1:])
     assert not {*SECRETS, *FOR_AN_INDEX} & set(given)
     assert {"PATH", "HOME", "PYTHONHASHSEED"} <= set(given)
@@ -83,7 +81,7 @@ def test_an_adapter_gets_the_same(named: tuple[str, ...], got: set[str]) -> None
     assert set(told) & {*SECRETS, *FOR_AN_INDEX} == got
 
 
-def test_a_package_that_is_installed_gets_what_asks_the_index_and_no_token(
+def test_an_installed_package_gets_an_index_and_no_token(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("STC_CACHE", str(tmp_path))
@@ -97,9 +95,7 @@ def test_a_package_that_is_installed_gets_what_asks_the_index_and_no_token(
     assert set(installer_variables()) >= set(child_variables()) - {"PYTHONHASHSEED"}
 
 
-def test_loaders_of_the_bench_get_the_same_and_their_own_settings(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_loaders_of_the_bench_get_the_same_and_their_own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Mapping[str, str]] = []
 
     def start(argv: list[str], *, env: Mapping[str, str], **options: Any) -> subprocess.Popen[str]:

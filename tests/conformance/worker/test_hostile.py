@@ -121,7 +121,7 @@ def cases() -> list[Case]:
         (by_exit("status-127"), "harness-error", "127"),
     ],
 )
-def test_misbehaviour_is_an_outcome_of_that_file_alone(
+def test_misbehaviour_is_of_its_file_alone(
     cases: list[Case], selector: str, outcome: str, words: str
 ) -> None:
     ran = run(selector, cases, seconds=0.5 if outcome == "hang" else 15)
@@ -175,9 +175,7 @@ def test_strange_values_are_content(cases: list[Case], how: str) -> None:
 @pytest.mark.by_day(3)
 @pytest.mark.parametrize("ahead", [True, False])
 @pytest.mark.parametrize("how", ["ahead", "twice", "forge-next"])
-def test_answers_that_nobody_asked_for_move_no_verdict_to_another_file(
-    cases: list[Case], how: str, ahead: bool
-) -> None:
+def test_answers_that_nobody_asked_for_move_no_verdict(cases: list[Case], how: str, ahead: bool) -> None:
     ran = run(stdio(how), cases, seconds=10, ahead=ahead)
     assert set(ran.verdicts.values()) == {"pass"}, ran.detail
 
@@ -206,11 +204,7 @@ def test_a_very_long_answer_is_an_answer(
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("name", "verdict"),
-    [
-        ("LeavesAGrandchild", "pass"),
-        ("HangsWithAGrandchild", "unsafe"),
-        ("HelperInAnotherGroup", "unsafe"),
-    ],
+    [("LeavesAGrandchild", "pass"), ("HangsWithAGrandchild", "unsafe"), ("HelperInAnotherGroup", "unsafe")],
 )
 def test_a_process_in_another_session_or_group_blocks_nothing_and_is_killed(
     cases: list[Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, verdict: str
@@ -249,9 +243,7 @@ SPOILED = {
 
 @pytest.mark.by_day(2)
 @pytest.mark.parametrize(("name", "ahead"), ahead_or_not(*SPOILED))
-def test_what_a_reader_does_to_its_input_is_its_own_failure(
-    copied: list[Case], name: str, ahead: bool
-) -> None:
+def test_what_a_reader_does_to_its_input_is_its_failure(copied: list[Case], name: str, ahead: bool) -> None:
     ran = run(fake(name), copied, ahead=ahead)
     assert ran.verdicts[TRIGGER] == "deviation:content"
     assert SPOILED[name] in ran.detail[TRIGGER]
@@ -266,9 +258,7 @@ def test_what_a_reader_does_to_its_input_is_its_own_failure(
 @pytest.mark.parametrize(
     ("name", "words"), [("SpoilsAllInputs", ""), ("MovesTheFolder", "its input was removed")]
 )
-def test_what_a_reader_does_to_all_inputs_is_charged_to_the_file_alone(
-    copied: list[Case], name: str, words: str
-) -> None:
+def test_harm_to_all_inputs_is_charged_to_the_file_alone(copied: list[Case], name: str, words: str) -> None:
     ran = run(fake(name), copied)
     assert ran.neighbours == {"pass"}, ran.detail
     assert ran.verdicts[TRIGGER] == "deviation:content"
@@ -278,7 +268,7 @@ def test_what_a_reader_does_to_all_inputs_is_charged_to_the_file_alone(
 SOME = ("layout/two-dtypes", TRIGGER, "resource/long-name-1mb", "lifecycle/one-tensor-first", *IDS[3:])
 
 
-def test_whatever_a_reader_leaves_beside_its_input_is_removed(
+def test_what_a_reader_leaves_beside_its_input_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -224,11 +224,7 @@ def test_metadata_may_come_as_pairs(items: list[Any], metadata: dict[str, Any]) 
 
 @pytest.mark.parametrize(
     ("part", "words"),
-    [
-        (b'"\\d"', "JSONDecodeError"),
-        (b"1" * 5000, "ValueError"),
-        (b"[" * 100_000, "RecursionError"),
-    ],
+    [(b'"\\d"', "JSONDecodeError"), (b"1" * 5000, "ValueError"), (b"[" * 100_000, "RecursionError")],
 )
 def test_an_answer_that_cannot_be_parsed_is_named(part: bytes, words: str) -> None:
     with pytest.raises(ProtocolError, match=rf"its answer is not valid JSON \({words}\): "):
