@@ -277,8 +277,8 @@ def converse(how: str) -> None:
         request = json.loads(line)
         if request["cmd"] == "stop":
             return
-        if how == "device":
-            answer_for_device(request)
+        if how in WHOLLY:
+            WHOLLY[how](request)
         elif request["cmd"] == "start":
             write(b"a banner that is no JSON\n")
             steps = ["read"] if how in ONE_STEP else ["open", "read"]
@@ -305,6 +305,43 @@ def answer_for_device(request: Answer) -> None:
         say({"protocol": 1, "implementation": who, "steps": ["device"]})
     else:
         say({"error": {"message": f"no {device} here"}})
+
+
+CONTROL = "\x1b[2J\x1b]0;title\x07\u202eabc\x85\x9b31m"
+LOUD = f"{CONTROL}\u2028::warning::one\r\n::error file=a::two\n##[group]three\ud800"
+"""Text that tries to leave its line: escapes, bidi controls, workflow commands."""
+
+
+def die_loudly() -> None:
+    os.write(2, LOUD.encode("utf-8", "surrogatepass") + b"\n")
+    sys.exit(3)
+
+
+def answer_loudly(request: Answer) -> None:
+    """Answer with loud text in the way of the second argument."""
+    if request["cmd"] == "start":
+        if WORD == "dies-at-start":
+            die_loudly()
+        who = {"name": LOUD, "version": LOUD, "language": LOUD}
+        started = {"protocol": 1, "implementation": who, "steps": ["read"], "lacks": [LOUD[:50]]}
+        say({"error": {"message": LOUD}} if WORD == "refuses-to-start" else started)
+        return
+    if WORD == "dies":
+        die_loudly()
+    if WORD == "noise":
+        write(LOUD.replace("\ud800", "").encode() + b"\n")
+    row = dict.fromkeys(("name", "dtype", "shape", "nbytes", "sha256"), LOUD)
+    answers: dict[str, Answer] = {
+        "refuses": {"outcome": "reject", "message": LOUD, "exception": LOUD, "documented": False},
+        "tensors": {"outcome": "accept", "tensors": [row], "metadata": {LOUD: LOUD}},
+        "mistake": {"outcome": "harness-error", "message": LOUD},
+        "outcome": {"outcome": LOUD},
+    }
+    say({"seq": request["seq"], **answers.get(WORD, {"outcome": "accept", "tensors": []})})
+
+
+WHOLLY = {"device": answer_for_device, "loud": answer_loudly}
+"""Programs that answer every request in their own way."""
 
 
 def by_status(how: str, path: str) -> int:

@@ -151,26 +151,6 @@ LiesAboutContent = instead(lie)
 # Other effects on the process
 
 
-def helper(**options: Any) -> Act:
-    """Leave a process behind, and note its id."""
-
-    def start(_: str) -> None:
-        import subprocess
-
-        left = subprocess.Popen(["sleep", "600"], **options)
-        Path(os.environ["HOSTILE_PID_FILE"]).write_text(str(left.pid), encoding="ascii")
-
-    return start
-
-
-def then_hang(act: Act) -> Act:
-    def hang(path: str) -> None:
-        act(path)
-        time.sleep(600)
-
-    return hang
-
-
 def flood_stderr(_: str) -> None:
     while True:
         os.write(2, b"error " * 1000)
@@ -191,10 +171,6 @@ def change_the_clock(_: str) -> None:
         setattr(time, name, lambda: 1e12)
 
 
-in_another_session = helper(start_new_session=True)
-LeavesAGrandchild = before(in_another_session)
-HangsWithAGrandchild = before(then_hang(in_another_session))
-HelperInAnotherGroup = before(then_hang(helper(preexec_fn=os.setpgrp)))
 ForksAndBothAnswer = before(lambda _: os.fork())
 FloodsStderr = before(flood_stderr)
 FloodsStderrFromAThread = before(flood_from_a_thread)
@@ -321,21 +297,12 @@ def move_report(record: Path) -> None:
     record.parent.symlink_to("elsewhere")
 
 
-def replace_record(record: Path) -> None:
-    data = record.read_bytes()
-    record.unlink()
-    record.write_bytes(data)
-
-
-def change_record(record: Path) -> None:
-    with record.open("r+b") as file:
-        file.write(b"[")
-
-
 MovesTheReport = spoil_report(move_report)
 RemovesTheRecord = spoil_report(Path.unlink)
-ReplacesTheRecord = spoil_report(replace_record)
-ChangesTheRecord = spoil_report(change_record)
+ReplacesTheRecord = spoil_report(
+    lambda record: (data := record.read_bytes(), record.unlink(), record.write_bytes(data))
+)
+ChangesTheRecord = spoil_report(lambda record: record.write_bytes(b"[" + record.read_bytes()[1:]))
 LinksTheSummary = spoil_report(lambda record: record.with_name("summary.md").symlink_to("../victim"))
 
 # Memory in place of content

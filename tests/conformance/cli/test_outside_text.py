@@ -19,7 +19,7 @@ from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_reference.main import main
 
 from ..suite_runs import suite_here
-from ..support import HERE, QUICK, TRIGGER, cases
+from ..support import HERE, QUICK, TRIGGER, cases, stdio
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -29,7 +29,7 @@ WAYS = ("dies-at-start", "refuses-to-start", "dies", "noise", "refuses", "tensor
 
 
 def loud(how: str) -> str:
-    return f"cmd:{sys.executable} -IS {HERE / 'loud_fake.py'} {how}"
+    return stdio("loud", how, isolated=True)
 
 
 def called(*arguments: str) -> Result:

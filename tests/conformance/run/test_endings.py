@@ -268,7 +268,7 @@ def test_a_link_in_place_of_the_summary_is_replaced(tmp_path: Path, monkeypatch:
     assert re.search(r"1 of [\d,]+ cases were run", summary.read_text("utf-8"))
 
 
-def test_under_pytest_a_lost_record_is_none(
+def test_pytest_fails_with_a_lost_record(
     few_cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FOLDER, str(tmp_path / "report"))
