@@ -10,6 +10,7 @@ import ctypes
 import mmap
 import os
 import resource
+import shutil
 import signal
 import sys
 import threading
@@ -208,8 +209,6 @@ def empty_all(path: str) -> None:
 
 
 def move_the_folder(path: str) -> None:
-    import shutil
-
     folder = Path(path).parent
     folder.rename(folder.with_name(folder.name + "-moved"))
     shutil.rmtree(folder.with_name(folder.name + "-moved"))
@@ -299,9 +298,7 @@ def move_report(record: Path) -> None:
 
 MovesTheReport = spoil_report(move_report)
 RemovesTheRecord = spoil_report(Path.unlink)
-ReplacesTheRecord = spoil_report(
-    lambda record: (data := record.read_bytes(), record.unlink(), record.write_bytes(data))
-)
+ReplacesTheRecord = spoil_report(lambda record: os.replace(shutil.copy(record, f"{record}.new"), record))
 ChangesTheRecord = spoil_report(lambda record: record.write_bytes(b"[" + record.read_bytes()[1:]))
 LinksTheSummary = spoil_report(lambda record: record.with_name("summary.md").symlink_to("../victim"))
 

@@ -88,8 +88,8 @@ def cases() -> list[Case]:
     [
         (fake("Hangs"), "hang", "no answer within 0.5 s; killed"),
         (fake("HangsIgnoringSignals"), "hang", "no answer within 0.5 s; killed"),
-        (fake("StopsItself"), "hang", "no answer within 0.5 s; killed"),
         (fake("FloodsStderr"), "hang", "no answer within 0.5 s; killed"),
+        (fake("StopsItself"), "hang", "no answer within 0.5 s; killed"),
         (fake("Crashes"), "crash", "SIGSEGV"),
         (fake("OverflowsTheStack"), "crash", "SIGSEGV"),
         (fake("MapsWhatIsCutOff"), "crash", "SIGBUS"),
