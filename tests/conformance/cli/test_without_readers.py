@@ -60,25 +60,22 @@ def test_what_is_built_by_hand_is_brought_as_its_language_takes(name: str, how: 
     assert f"then give: --impl {name}={how}\n" in call(impl, "info", name)[1]
 
 
-def test_all_of_the_documents_are_there() -> None:
+def test_all_are_there_and_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} <= set(examples())
     status, out = call(copy_examples)
     assert (status, [line.split()[0] for line in out.splitlines()]) == (0, list(examples()))
-
-
-def test_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetensors_conformance.cli.examples.FOLDERS", (tmp_path / "shims", tmp_path / "no"))
     for name in ("go/shim.go", "go/example/main.go", "_cache/x", "one.py"):
         (tmp_path / "shims" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "shims" / name).write_text(name)
     assert call(copy_examples) == (0, "go      go/example/main.go go/shim.go\none.py\n")
-    out = tmp_path / "out"
-    go = ("go", "-o", str(out))
-    assert call(copy_examples, *go) == (0, f"{out}/go/example/main.go\n{out}/go/shim.go\n")
-    (out / "go" / "shim.go").write_text("mine")
-    (out / "go" / "example" / "main.go").unlink()
+    folder = tmp_path / "out"
+    go = ("go", "-o", str(folder))
+    assert call(copy_examples, *go) == (0, f"{folder}/go/example/main.go\n{folder}/go/shim.go\n")
+    (folder / "go" / "shim.go").write_text("mine")
+    (folder / "go" / "example" / "main.go").unlink()
     assert call(copy_examples, *go)[0] == 1
-    assert not (out / "go" / "example" / "main.go").exists()
+    assert not (folder / "go" / "example" / "main.go").exists()
 
 
 def test_one_is_copied_with_its_mode_and_over_nothing(

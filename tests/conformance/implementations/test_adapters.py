@@ -14,7 +14,7 @@ from safetensors_conformance.run.session import CaseRunner, Session, smoke
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 
-from ..support import HERE, committed
+from ..support import committed
 from .known import every_known, there
 
 CASES = {
@@ -63,25 +63,6 @@ def test_an_installed_implementation_passes_the_smoke_cases_and_lacks_what_is_de
             assert who.version.partition("+")[0] == target.environment.version
         assert smoke(session, committed().cases) is None
         assert not_refused(session) == []
-
-
-@pytest.mark.parametrize(
-    ("base", "declared", "seen"),
-    [
-        ("Reference", "dtype-f4", ["dtype/eight-elements-f4: pass", "writer/dtype-f4: pass"]),
-        ("AlwaysAccepts", "escape-in-key", ["header/name-with-text-of-escape: wrong-content"]),
-        ("AlwaysRejects", "dtype-f4", []),
-    ],
-)
-def test_a_false_declaration_is_seen(base: str, declared: str, seen: list[str], tmp_path: Path) -> None:
-    adapter = tmp_path / "declaring.py"
-    adapter.write_text(
-        f"import sys\nsys.path.append({str(HERE)!r})\nfrom fakes import {base}\n"
-        f"class Declaring({base}):\n    lacks = ({declared!r},)\n",
-        encoding="utf-8",
-    )
-    with Session(CaseRunner(resolve(f"py:{adapter}:Declaring"))) as session:
-        assert not_refused(session) == [f"{declared}, {case}" for case in seen]
 
 
 def test_the_files_need_the_feature_and_are_valid() -> None:

@@ -294,13 +294,9 @@ def test_files_of_the_corpus_are_shown_where_they_are_asked_about(log: Path) -> 
         worker.close()
 
 
-def test_a_container_is_asked_for_nothing_that_it_would_have_to_write() -> None:
-    target = Target("oci:x", "oci", ("x",))
+def test_a_container_writes_nothing_and_has_no_sandbox_around_it(log: Path, tmp_path: Path) -> None:
     steps = ("open", "read", "write", "sharded", "remote")
-    assert target.reachable(steps, Confinement()) == ("open", "read")
-
-
-def test_a_sandbox_around_a_container_is_refused(log: Path, tmp_path: Path) -> None:
+    assert Target("oci:x", "oci", ("x",)).reachable(steps, Confinement()) == ("open", "read")
     worker = make_worker(resolve("oci:reader"), Limits(confinement=Confinement(sandbox=Sandbox(tmp_path))))
     with pytest.raises(StartError, match="leave out --sandbox"):
         worker.start()

@@ -113,7 +113,7 @@ def started(runner: CaseRunner, count: int) -> Iterator[tuple[Input, dict[str, S
     return runner.run(files(count), runner.answers)
 
 
-def test_inputs_are_asked_about_in_order_and_the_next_ones_are_sent_ahead(worker: Recorder) -> None:
+def test_inputs_are_asked_about_in_order_and_as_many_as_fit_are_sent_ahead(worker: Recorder) -> None:
     with closing(CaseRunner(resolve(QUICK))) as runner:
         ran = started(runner, 3)
         first, results = next(ran)
@@ -123,9 +123,6 @@ def test_inputs_are_asked_about_in_order_and_the_next_ones_are_sent_ahead(worker
     assert asked(worker.asked) == [(f"/{number}", step) for number in range(3) for step in ("open", "read")]
     assert worker.closed
     assert worker.starts == 1
-
-
-def test_no_more_is_sent_ahead_than_fits(worker: Recorder) -> None:
     with closing(CaseRunner(resolve(QUICK))) as runner:
         next(started(runner, running.MAX_IN_FLIGHT))
         assert running.MAX_IN_FLIGHT - 2 <= worker.in_flight <= running.MAX_IN_FLIGHT + 1
@@ -203,13 +200,10 @@ def ended_early(outcome: Outcome) -> StepResult:
     return StepResult(outcome, "ended early: no answer", retry=RetryReason.PROBE_LIMIT)
 
 
-def slow_without_memory(worker: Recorder, _: Limits | None) -> StepResult | None:
-    """Exhaust memory first, and be slow but orderly when run alone."""
-    return NO_MEMORY if not worker.renewed else None if worker.timeout_factor > 1 else HANG
-
-
 def test_a_hang_after_another_failure_is_confirmed_with_more_time_as_well(worker: Recorder) -> None:
-    worker.ends = slow_without_memory
+    """Memory is exhausted first; alone, the reader is slow but orderly."""
+    slow = lambda: None if worker.timeout_factor > 1 else HANG  # noqa: E731
+    worker.ends = lambda *_: slow() if worker.renewed else NO_MEMORY
     assert answers()["open"].outcome == "accept"
 
 
@@ -227,12 +221,9 @@ def unlimited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return made
 
 
-@pytest.mark.usefixtures("unlimited")
-def test_the_last_retry_of_exhausted_memory_has_no_address_space_limit() -> None:
+def test_large_inputs_and_last_retries_have_no_limit_of_address_space(unlimited: list[bool]) -> None:
     assert {result.outcome for result in answers().values()} == {"accept"}
-
-
-def test_a_large_input_gets_a_worker_without_a_limit_of_address_space(unlimited: list[bool]) -> None:
+    unlimited.clear()
     (case,) = cases(TRIGGER)
     answers(case, limits=Limits(memory_bytes=case.size))
     assert unlimited == [False, True]
@@ -266,6 +257,8 @@ def test_a_doubt_that_holds_is_told_as_the_end_at_the_limits_and_stays(worker: R
 
 def test_what_took_longer_alone_than_its_limit_is_told_with_a_note(worker: Recorder) -> None:
     doubtful(worker)
+    doubted(PROBE_LIMITS)  # small limits end nothing early
+    assert not any(worker.early_limits)
     worker.result = replace(worker.result, wall_ms=12_000.0)
     first, *others = doubted(Limits())
     note = "no answer within 10 s, but an answer after 12 s when run alone"
@@ -283,19 +276,11 @@ def test_what_warms_up_a_process_is_never_ended_early(worker: Recorder) -> None:
     assert not any(others)
 
 
-def test_small_limits_end_nothing_early(worker: Recorder) -> None:
-    doubtful(worker)
-    doubted(PROBE_LIMITS)
-    assert not any(worker.early_limits)
-
-
-def test_a_case_is_asked_about_by_a_copy_with_another_name(worker: Recorder) -> None:
-    assert list(answers(cases(TRIGGER)[0])) == ["open", "read"]
-    assert all(Path(path).name.startswith("input-") for path, _ in asked(worker.asked))
-
-
-def test_an_input_that_cannot_be_had_is_no_fault_of_the_implementation(worker: Recorder) -> None:
+def test_a_case_is_asked_about_by_a_copy_and_without_one_nothing_is_asked(worker: Recorder) -> None:
     (case,) = cases(TRIGGER)
+    assert list(answers(case)) == ["open", "read"]
+    assert all(Path(path).name.startswith("input-") for path, _ in asked(worker.asked))
+    worker.asked.clear()
     gone = replace(case, input=replace(case.input, file=Path("/no/such/file")))
     assert {result.outcome for result in answers(gone).values()} == {"harness-error"}
     assert worker.asked == []
@@ -424,11 +409,9 @@ def test_memory_that_was_never_written_is_told_from_random_content(name: str, sa
     assert re.match(says, note(fake(name)) or "")
 
 
-@pytest.mark.parametrize(
-    "selector", ["reference", fake("HandsOutZeros"), "py:no_such_module:Reader", by_exit("good")]
-)
-def test_content_that_is_always_the_same_is_not_noted(selector: str) -> None:
-    assert note(selector) is None
+def test_content_that_is_always_the_same_is_not_noted() -> None:
+    for selector in ("reference", fake("HandsOutZeros"), "py:no_such_module:Reader", by_exit("good")):
+        assert note(selector) is None, selector
 
 
 def test_the_note_stands_in_the_detail_of_the_wrong_content(monkeypatch: pytest.MonkeyPatch) -> None:

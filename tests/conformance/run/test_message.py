@@ -16,7 +16,7 @@ from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run.driver import MAX_SHOWN, Assessment, ImplementationRun, RunOptions
 from safetensors_reports.known_failures import Baseline, ExpectedFailure
 
-from ..suite_runs import corpus_of, load_once, suite_here
+from ..suite_runs import corpus_of, suite_here
 from ..support import TRIGGER, cases, committed, fake
 
 FULL = re.compile(r"^\S.* · (\S+) · \S+  +WRONG-ACCEPT$", re.MULTILINE)
@@ -24,10 +24,7 @@ LINE = re.compile(r" · (\S+) · \S+: WRONG-ACCEPT, as (\S+) \(same cause: (.+)\
 HOLES = "layout/hole-*"
 
 
-@pytest.fixture(autouse=True)
-def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The corpus is loaded once."""
-    load_once(monkeypatch)
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 
 def told(*arguments: str) -> str:
@@ -38,25 +35,21 @@ def told(*arguments: str) -> str:
     return result.output
 
 
-def test_the_first_cases_of_each_cause_are_told_in_full() -> None:
+def test_the_first_cases_of_each_cause_are_told_in_full_and_all_when_asked_for() -> None:
     text = told("--case", HOLES)
     full, lines = FULL.findall(text), LINE.findall(text)
     shortened = {case for case, _, _ in lines}
     assert len(set(full)) == MAX_SHOWN < len(shortened)
     assert not shortened & set(full)
     assert {first for _, first, _ in lines} == {full[0]}
-    assert {why for _, _, why in lines} == {
-        "accepts although bytes before or between the tensors belong to none of them"
-    }
+    why = "accepts although bytes before or between the tensors belong to none of them"
+    assert {why for _, _, why in lines} == {why}
     both = told("--case", HOLES, "--case", "layout/trailing-*")
     assert len({why for _, _, why in LINE.findall(both)}) == 2
     assert len(set(FULL.findall(both))) == 2 * MAX_SHOWN
-
-
-def test_everything_is_told_in_full_when_asked_for() -> None:
-    text = told("--case", HOLES, "--full-failures")
-    assert "same cause" not in text
-    assert len(set(FULL.findall(text))) > 2 * MAX_SHOWN
+    whole = told("--case", HOLES, "--full-failures")
+    assert "same cause" not in whole
+    assert len(set(FULL.findall(whole))) > 2 * MAX_SHOWN
 
 
 def test_a_run_ends_with_likely_causes(tmp_path: Path) -> None:
@@ -103,10 +96,9 @@ def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool) -> None:
             subject.failure_text(Assessment("failed", {**row, "case": case}, "whole", case == cases[-1]))
             for case in cases
         ]
-    shortened = [text != "whole" for text in texts]
-    assert shortened == (
-        [False] * len(cases) if full else [False] * MAX_SHOWN + [True] * (MAX_SHOWN - 1) + [False]
-    )
+    whole = len(cases) if full else MAX_SHOWN
+    assert [text == "whole" for text in texts[:-1]] == [at < whole for at in range(len(cases) - 1)]
+    assert texts[-1] == "whole"
 
 
 @pytest.mark.parametrize(
