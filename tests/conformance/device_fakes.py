@@ -23,8 +23,6 @@ from safetensors_reference.numpy import load_file as load_arrays
 
 
 class Right(Reference):
-    """Loads as it should."""
-
     name = "fake"
     version = "1.0"
 
@@ -60,8 +58,6 @@ class Chosen(Right):
 
 
 class Arrays(Reference):
-    """Loads into NumPy arrays."""
-
     name = "fake"
     version = "1.0"
     device_memory = "buffers"
@@ -75,23 +71,26 @@ class Arrays(Reference):
         return [(n, codes.get(a.dtype), a.shape, a) for n, a in load_arrays(path).items()]
 
 
-class DeviceOnly:
-    """Has no other step."""
-
-    device_memory = "buffers"
-    device = Arrays.device
+DeviceOnly = type("DeviceOnly", (), {"device_memory": "buffers", "device": Arrays.device})
+OddMemory = type("OddMemory", (Arrays,), {"device_memory": "jax"})
 
 
-class ClearedArrays(Arrays):
-    """Gives memory back when the loader is done, while arrays are still views of it."""
+def cleared(kind: type) -> type:
+    """Make a loader that gives memory back when it is done, while tensors are still views of it."""
 
-    def device(self, path: str, device: str) -> Any:
-        rows = super().device(path, device)
+    def device(self: Any, path: str, device: str) -> Any:
+        rows = kind.device(self, path, device)  # type: ignore[attr-defined]
         try:
             yield from rows
         finally:
-            for *_, array in rows:
-                array[...] = 0
+            for *_, tensor in rows:
+                tensor[...] = 0
+
+    return type("Cleared", (kind,), {"device": device})
+
+
+ClearedAtTheEnd = cleared(Right)
+ClearedArrays = cleared(Arrays)
 
 
 def each(change: Callable[[Any, str], Any]) -> type[Right]:
@@ -122,18 +121,6 @@ Unaligned = each(moved)
 OtherBytes = each(lambda tensor, _: tensor + 1)
 Elsewhere = each(lambda tensor, _: tensor.to("meta"))
 NoTensor = each(lambda _tensor, _device: "tensor")
-
-
-class ClearedAtTheEnd(Right):
-    """Gives memory back when the loader is done, while tensors are still views of it."""
-
-    def device(self, path: str, device: str) -> Any:
-        rows = super().device(path, device)
-        try:
-            yield from rows
-        finally:
-            for *_, tensor in rows:
-                tensor.zero_()
 
 
 class OneBuffer(Right):
@@ -182,11 +169,7 @@ OnceOnly = first(refuse_a_second_load)
 TakesFirst = first(take_memory)
 
 
-class AcceptsAll(Right):
-    """Accepts every file as empty."""
-
-    def device(self, path: str, device: str) -> Any:
-        return []
+AcceptsAll = type("AcceptsAll", (Right,), {"device": lambda *_: []})
 
 
 def instead(act: Callable[[], Any]) -> type[Arrays]:
@@ -217,17 +200,9 @@ NoRoom = instead(run_out_of_memory)
 
 
 class NeedsCuda(Arrays):
-    """Cannot load onto the CPU."""
-
     def device_ready(self, device: str) -> None:
         if device == "cpu":
             raise RuntimeError("this loader needs CUDA")
-
-
-class OddMemory(Arrays):
-    """Names no kind of memory that there is."""
-
-    device_memory = "jax"
 
 
 # Faults that only an accelerator shows
@@ -264,15 +239,17 @@ class ReusedBuffer(Right):
             yield name, code, shape, part.view(tensor.dtype).reshape(tensor.shape)
 
 
-class KeepsMemory(Right):
-    """Keeps device memory of every load."""
+def take(size: int, device: str) -> Any:
+    import torch
 
+    return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+class KeepsMemory(Right):
     kept: ClassVar[list[Any]] = []
 
     def device(self, path: str, device: str) -> Any:
-        import torch
-
-        self.kept.append(torch.empty(4096, dtype=torch.uint8, device=device))
+        self.kept.append(take(4096, device))
         return super().device(path, device)
 
 
@@ -280,38 +257,22 @@ class ThreeCopies(Right):
     """Needs several times the memory of the tensors while it loads."""
 
     def device(self, path: str, device: str) -> Any:
-        import torch
-
         rows = super().device(path, device)
-        torch.empty(16 << 20, dtype=torch.uint8, device=device)
+        take(16 << 20, device)
         return rows
 
 
-class Interrupted(Right):
+class Interrupted(KeepsMemory):
     """Frees its staging buffer only after the last tensor."""
 
-    staging: ClassVar[list[Any]] = []
-
     def device(self, path: str, device: str) -> Any:
-        import torch
-
-        self.staging.append(torch.empty(4096, dtype=torch.uint8, device=device))
         yield from super().device(path, device)
-        self.staging.clear()
+        self.kept.clear()
 
 
-# A loader whose torch cannot be imported
-
-
-class NoTorch(Reference):
-    """Has the step, and nothing to carry it out with."""
+class NoTorch(Right):
+    """A loader whose torch cannot be imported."""
 
     def __init__(self) -> None:
         super().__init__()
         sys.modules["torch"] = None  # type: ignore[assignment]
-
-    def device_ready(self, _device: str) -> None:
-        raise AssertionError
-
-    def device(self, path: str, device: str) -> Any:
-        raise AssertionError

@@ -455,8 +455,6 @@ class NoSteps:
 
 
 class LosesMetadata(Reference):
-    """Reads every file, but reports empty metadata."""
-
     name = "fake"
     version = "1.0"
 

@@ -158,8 +158,6 @@ OPENED: list[Any] = []
 
 
 class KeepsHandles(Small):
-    """Keeps each handle until it is closed."""
-
     def hold(self, path: str) -> Any:
         OPENED.append(super().hold(path))
         return OPENED[-1]
@@ -181,8 +179,6 @@ OneTemporaryName = but(write=of(SlowWithOneTemporaryName, "write"))
 
 
 class LeavesRubbish(Small):
-    """Saves correctly, but leaves a temporary file."""
-
     def write(self, path: str, tensors: Any, metadata: Any) -> None:
         Path(path + ".tmp").write_bytes(b"rubbish")
         super().write(path, tensors, metadata)
@@ -208,8 +204,6 @@ class FollowsIndex:
 
 
 class Validator:
-    """Says yes or no."""
-
     name = "validator"
 
     def check(self, path: str) -> bool:
