@@ -184,15 +184,6 @@ class LeavesRubbish(Small):
         super().write(path, tensors, metadata)
 
 
-class Slow(Small):
-    """Takes too much time, and memory, for files with a budget."""
-
-    def read(self, path: str) -> Any:
-        self.kept = bytearray(200 << 20)
-        time.sleep(0.02)
-        return super().read(path)
-
-
 class FollowsIndex:
     """Loads through an index; its answers have digests instead of bytes, which are omitted."""
 

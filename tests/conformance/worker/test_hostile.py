@@ -154,20 +154,6 @@ def test_what_leaves_the_answers_right_costs_no_verdict(cases: list[Case], name:
     assert ran.seconds < 10
 
 
-def test_a_process_that_can_be_asked_nothing_more_is_replaced(cases: list[Case]) -> None:
-    ran = run(fake("ClosesStdin"), cases, ahead=False)
-    assert ran.verdicts[TRIGGER] == "pass"
-    (after,) = {c for c, v in ran.verdicts.items() if v != "pass"} or {""}
-    assert not after or "order-dependent: " in ran.detail[after]
-
-
-@pytest.mark.parametrize("how", ["deep-metadata", pytest.param("odd-types", marks=pytest.mark.nightly)])
-def test_strange_values_are_content(cases: list[Case], how: str) -> None:
-    ran = run(stdio(how), cases)
-    assert (ran.trigger.outcome, ran.verdicts[TRIGGER]) == ("accept", "wrong-content")
-    assert ran.neighbours == {"pass"}, ran.detail
-
-
 @pytest.mark.by_day(3)
 @pytest.mark.parametrize("ahead", [True, False])
 @pytest.mark.parametrize("how", ["ahead", "twice", "forge-next"])
