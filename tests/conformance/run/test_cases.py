@@ -202,8 +202,7 @@ def ended_early(outcome: Outcome) -> StepResult:
 
 def test_a_hang_after_another_failure_is_confirmed_with_more_time_as_well(worker: Recorder) -> None:
     """Memory is exhausted first; alone, the reader is slow but orderly."""
-    slow = lambda: None if worker.timeout_factor > 1 else HANG  # noqa: E731
-    worker.ends = lambda *_: slow() if worker.renewed else NO_MEMORY
+    worker.ends = lambda *_: NO_MEMORY if not worker.renewed else None if worker.timeout_factor > 1 else HANG
     assert answers()["open"].outcome == "accept"
 
 
