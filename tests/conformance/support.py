@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
 import psutil
+from click.testing import CliRunner
 
 from safetensors_corpus import Case, Manifest, load_manifest
 
@@ -45,6 +47,13 @@ def stdio(how: str, *words: object, isolated: bool = False) -> str:
 def by_exit(how: str, *words: object, isolated: bool = False) -> str:
     """Selector of the program that says yes or no by its exit status."""
     return stdio("exit", how, *words, "{path}", isolated=isolated).replace("cmd:", "exit:", 1)
+
+
+def call(command: click.Command, *arguments: str | Path) -> tuple[int, str]:
+    """Call a command in this process; return its exit status and what it printed."""
+    result = CliRunner().invoke(command, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
 
 
 def is_running(pid: int) -> bool:

@@ -133,12 +133,6 @@ def test_who_takes_such_a_name_is_found_out_and_is_right_about_the_others(select
     assert told == dict.fromkeys(NO_UTF8, "wrong-accept") | dict.fromkeys(VALID, "pass")
 
 
-def test_who_refuses_with_the_bytes_in_the_message_passes() -> None:
-    found = verdicts(program("refuses"), *NO_UTF8, *VALID)
-    assert {verdict.verdict for verdict in found.values()} == {"pass"}
-    assert "\\xff" in found["header/name-bytes-ff"].final.result.message
-
-
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("selector", [program("raw"), ADAPTER, f"py:{FAKES}:Surrogates"])
 def test_records_and_reports_hold_such_names(tmp_path: Path, selector: str) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from safetensors_conformance.cli.baseline import baseline
 from safetensors_conformance.cli.diff import diff
@@ -19,18 +18,13 @@ from safetensors_conformance.options import OPTIONS, PROFILES
 from safetensors_reference.rules import book
 
 from ..suite_runs import corpus_of, load_once
-from ..support import QUICK, REPOSITORY, TRIGGER, fake
+from ..support import QUICK, REPOSITORY, TRIGGER, call, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
 LAX = "py:docs/examples/mylib_adapter.py:Adapter"
 CHOICE = ("--case", "header/leading-whitespace-tab")
 ONE = ("--impl", "reference", "--case", TRIGGER)
-
-
-def call(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(run, arguments)
-    return result.exit_code, result.output
 
 
 def test_the_command_line_follows_the_table_that_the_plugin_shares() -> None:
@@ -54,14 +48,14 @@ def test_the_command_line_follows_the_table_that_the_plugin_shares() -> None:
     ],
 )
 def test_an_unknown_case_is_guessed(given: str, meant: str) -> None:
-    status, out = call("--case", given)
+    status, out = call(run, "--case", given)
     assert (status, f"did you mean {meant}" in out) == (2, True)
 
 
 def test_an_unusable_baseline_is_refused_before_anything_runs(tmp_path: Path) -> None:
     adapter = tmp_path / "adapter.py"
     adapter.write_text(f"open('{tmp_path}/started', 'w')\nclass A:\n  def read(self, path): return []\n")
-    status, out = call("--impl", f"py:{adapter}:A", "--baseline", str(tmp_path / "none.toml"))
+    status, out = call(run, "--impl", f"py:{adapter}:A", "--baseline", str(tmp_path / "none.toml"))
     assert (status, "none.toml: No such file" in out, (tmp_path / "started").exists()) == (2, True, False)
 
 
@@ -91,21 +85,20 @@ def test_what_is_no_regular_file_neither_hangs_a_command_nor_fills_the_memory(
         os.mkfifo(place)
     else:
         place.symlink_to("/dev/zero")
-    result = CliRunner().invoke(command, [*arguments, str(place)])
-    assert result.exit_code in (1, 2), result.output
-    assert "not a regular file" in result.output
+    status, out = call(command, *arguments, place)
+    assert (status in (1, 2), "not a regular file" in out) == (True, True), out
 
 
 def test_the_failure_in_the_readme_is_real(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
-    _, out = call("--impl", LAX, "--case", "layout/hole-between-two")
+    _, out = call(run, "--impl", LAX, "--case", "layout/hole-between-two")
     failure, _, _ = out.partition("\n\n")
     assert failure.startswith(LAX)
     assert f"```\n{failure}\n```\n" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_answer_to_a_choice_is_shown() -> None:
-    status, out = call("--impl", "reference", *CHOICE)
+    status, out = call(run, "--impl", "reference", *CHOICE)
     assert status == 0
     for words in (
         "CHOICE:REJECT",
@@ -116,15 +109,15 @@ def test_the_answer_to_a_choice_is_shown() -> None:
     ):
         assert words in out
     for chosen in ((*CHOICE, "--quiet"), ("--case", f"{CHOICE[1]}*"), ("--case", TRIGGER)):
-        assert "answer" not in call("--impl", "reference", *chosen, "--no-smoke")[1]
+        assert "answer" not in call(run, "--impl", "reference", *chosen, "--no-smoke")[1]
 
 
 def test_a_run_without_any_case_is_no_success(few_cases: Path, tmp_path: Path) -> None:
     raw = json.loads((few_cases / "corpus.json").read_text("utf-8"))
     (tmp_path / "corpus.json").write_text(json.dumps({**raw, "cases": []}), "utf-8")
-    status, output = call("--impl", QUICK, "--corpus", str(tmp_path))
+    status, output = call(run, "--impl", QUICK, "--corpus", str(tmp_path))
     assert (status, "the corpus is empty" in output) == (2, True), output
-    status, output = call("--impl", QUICK, "--case", "resource/opened-only-2p4?")
+    status, output = call(run, "--impl", QUICK, "--case", "resource/opened-only-2p4?")
     assert (status, "all matching cases are heavy; add --heavy" in output) == (2, True), output
 
 
@@ -151,14 +144,9 @@ def test_a_turn_is_given_up_for_a_while_and_taken_again_whatever_happens() -> No
 STALE = '[[expected]]\ncase = "framing/one-tensor"\nread = "wrong-reject"\nwhy = "old"\n'
 
 
-def manage(*args: str) -> tuple[int, str]:
-    result = CliRunner().invoke(baseline, args)
-    return result.exit_code, result.output
-
-
 def test_explaining_runs_the_cases_and_shows_reason_and_issue() -> None:
     pytest.importorskip("safetensors")
-    status, out = manage("explain", "safetensors", "--case", "reserved-name-alone")
+    status, out = call(baseline, "explain", "safetensors", "--case", "reserved-name-alone")
     assert status == 0
     for words in (
         "WRONG-ACCEPT",
@@ -182,7 +170,7 @@ def test_explaining_runs_the_cases_and_shows_reason_and_issue() -> None:
 )
 def test_what_is_not_there_or_passes_now_is_told(words: str, status: int, says: str, tmp_path: Path) -> None:
     (tmp_path / "b.toml").write_text(STALE)
-    done, out = manage(*words.format(tmp_path).split())
+    done, out = call(baseline, *words.format(tmp_path).split())
     assert (done, says in out, "--no-baseline" in out) == (status, True, False)
 
 
@@ -191,10 +179,10 @@ def test_updating_writes_what_fails_now_and_no_nonsense(
 ) -> None:
     load_once(monkeypatch, corpus_of(tmp_path / "corpus", "framing/length-prefix", "layout/hole-between"))
     file = ("--file", str(tmp_path / "b.toml"))
-    status, out = manage("update", f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter", *file)
+    status, out = call(baseline, "update", f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter", *file)
     assert (status, "added" in out) == (0, True)
     assert 'case = "layout/hole-between-two"' in (tmp_path / "b.toml").read_text()
-    status, out = manage("update", fake("AlwaysRejects"), *file)
+    status, out = call(baseline, "update", fake("AlwaysRejects"), *file)
     assert (status, "probably wrong" in out) == (2, True)
 
 
@@ -213,6 +201,5 @@ def test_a_quiet_run_says_why_it_fails(selector: str, says: str, tmp_path: Path)
     defaults = "why = 'not analysed'\nissue = 'unreported'\nreview_by = 2099-01-01\n"
     path.write_text(f"{defaults}expected = [{', '.join(entries)}]\n", encoding="utf-8")
     chosen = [*(word for case in cases for word in ("--case", case)), "--no-smoke", "--quiet"]
-    result = CliRunner().invoke(run, ["--impl", selector, "--baseline", str(path), *chosen])
-    assert result.exit_code == 1
-    assert f"{says}; the first one is framing/no-bytes; {path}" in result.output
+    status, out = call(run, "--impl", selector, "--baseline", path, *chosen)
+    assert (status, f"{says}; the first one is framing/no-bytes; {path}" in out) == (1, True), out

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import click
 import pytest
-from click.testing import CliRunner
 
 from safetensors_conformance.cli import site as module
 from safetensors_conformance.cli.examples import copy_examples, examples
@@ -15,7 +13,7 @@ from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
 
-from ..support import REPOSITORY, fake
+from ..support import REPOSITORY, call, fake
 
 EXAMPLES = REPOSITORY / "docs" / "examples"
 
@@ -24,11 +22,6 @@ EXAMPLES = REPOSITORY / "docs" / "examples"
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("STC_CACHE", str(tmp_path))
     return tmp_path
-
-
-def call(command: click.Command, *args: str) -> tuple[int, str]:
-    result = CliRunner().invoke(command, args)
-    return result.exit_code, result.output
 
 
 def test_an_environment_is_removed_and_its_absence_told(cache: Path) -> None:

@@ -50,15 +50,6 @@ def test_the_official_library_is_green_with_its_baseline_and_red_without(tmp_pat
     assert re.search("header/name-twice-last-fits .* WRONG-ACCEPT", red.stdout)
 
 
-def test_a_failure_shows_rule_expectation_bytes_and_how_to_see_it_again(basics: str) -> None:
-    run = suite_here(basics, f"--impl={fake('LiesAboutContent')}", "--no-smoke", "-k", "one-tensor")
-    assert run.returncode == 1
-    for words in ("WRONG-CONTENT", "DAT-06 (must)", "expected  accept", "other bytes than the file contains"):
-        assert words in run.stdout
-    assert "again     stc run --impl" in run.stdout
-    assert "00000000  " in run.stdout
-
-
 def test_an_implementation_that_does_not_start_fails_once_and_the_rest_is_not_run(basics: str) -> None:
     selectors = ("py:no_such_module:Reader", stdio("no-start"))
     run = suite_here(basics, *(f"--impl={selector}" for selector in selectors), "--impl=reference")
