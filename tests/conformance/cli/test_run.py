@@ -1,24 +1,31 @@
-"""``stc run`` and ``stc baseline``: options, cases by name, files that are none, choices, turns."""
+"""``stc run`` and ``stc baseline``: options, cases by name, files that are none, choices, turns, causes."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import click
 import pytest
 
+from safetensors_conformance.case_verdict import judge
 from safetensors_conformance.cli.baseline import baseline
 from safetensors_conformance.cli.diff import diff
 from safetensors_conformance.cli.report import report
 from safetensors_conformance.cli.run import given_up, run
+from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.options import OPTIONS, PROFILES
+from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.run.driver import MAX_SHOWN, Assessment, ImplementationRun, RunOptions
 from safetensors_reference.rules import book
+from safetensors_reports.known_failures import Baseline, ExpectedFailure
 
-from ..suite_runs import corpus_of, load_once
-from ..support import QUICK, REPOSITORY, TRIGGER, call, fake
+from ..suite_runs import corpus_of, load_once, suite_here
+from ..support import QUICK, REPOSITORY, TRIGGER, call, cases, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -203,3 +210,105 @@ def test_a_quiet_run_says_why_it_fails(selector: str, says: str, tmp_path: Path)
     chosen = [*(word for case in cases for word in ("--case", case)), "--no-smoke", "--quiet"]
     status, out = call(run, "--impl", selector, "--baseline", path, *chosen)
     assert (status, f"{says}; the first one is framing/no-bytes; {path}" in out) == (1, True), out
+
+
+# Failures that repeat a cause take one line, alike under pytest, unless all are requested
+
+
+FULL = re.compile(r"^\S.* · (\S+) · \S+  +WRONG-ACCEPT$", re.MULTILINE)
+LINE = re.compile(r" · (\S+) · \S+: WRONG-ACCEPT, as (\S+) \(same cause: (.+)\)")
+HOLES = "layout/hole-*"
+
+
+def told(*arguments: str | Path) -> str:
+    status, out = call(run, "--impl", fake("AlwaysAccepts"), "--no-smoke", *arguments)
+    assert status == 1
+    return out
+
+
+def test_the_first_cases_of_each_cause_are_told_in_full_and_all_when_asked_for() -> None:
+    text = told("--case", HOLES)
+    full, lines = FULL.findall(text), LINE.findall(text)
+    shortened = {case for case, _, _ in lines}
+    assert len(set(full)) == MAX_SHOWN < len(shortened)
+    assert not shortened & set(full)
+    assert {first for _, first, _ in lines} == {full[0]}
+    why = "accepts although bytes before or between the tensors belong to none of them"
+    assert {why for _, _, why in lines} == {why}
+    both = told("--case", HOLES, "--case", "layout/trailing-*")
+    assert len({why for _, _, why in LINE.findall(both)}) == 2
+    assert len(set(FULL.findall(both))) == 2 * MAX_SHOWN
+    whole = told("--case", HOLES, "--full-failures")
+    assert "same cause" not in whole
+    assert len(set(FULL.findall(whole))) > 2 * MAX_SHOWN
+
+
+def test_a_run_ends_with_likely_causes(tmp_path: Path) -> None:
+    text = told("--case", "layout/*", "-q", "--report", tmp_path)
+    assert not FULL.findall(text)
+    head = re.search(r"^LIKELY CAUSES of (\d+) failing cases: (\d+), worst first$", text, re.MULTILINE)
+    some = r"unsafe 0   wrong-content (\d+)   wrong-accept (\d+)   wrong-reject 0   deviation (\d+)   "
+    counts = re.search(some, text)
+    assert head is not None
+    assert counts is not None
+    assert int(head[1]) == sum(map(int, counts.groups()))
+    assert 5 < int(head[2]) < 20 < int(head[1])
+    summary = (tmp_path / "summary.md").read_text("utf-8")
+    assert "**Likely causes, worst first**" in summary
+    assert len(summary.splitlines()) <= 60
+    command = re.search(r"^ +stc run (--impl \S+ --case layout/\S+)$", text, re.MULTILINE)
+    assert command is not None
+    status, out = call(run, *command[1].split(), "--no-smoke")
+    assert (status, "  WRONG-ACCEPT\n" in out or "  WRONG-CONTENT\n" in out) == (1, True)
+
+
+def test_pytest_does_the_same(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path, HOLES.rstrip("*"))
+    options = (f"--corpus={corpus}", f"--impl={fake('AlwaysAccepts')}", "--no-smoke")
+    done = suite_here(*options, "-k", "test_read and layout/hole")
+    assert done.returncode == 1
+    failures = done.stdout.partition("short test summary info")[0]
+    assert len(set(FULL.findall(failures))) == MAX_SHOWN
+    assert not LINE.search(failures)  # pytest only counts the others
+    assert len(re.findall(r"^_+ test_read", failures, re.MULTILINE)) == MAX_SHOWN
+    assert int(re.findall(r"(\d+) failed", done.stdout)[-1]) > MAX_SHOWN
+    assert "LIKELY CAUSES of " in done.stdout
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool) -> None:
+    manifest = committed()
+    options = RunOptions(manifest, smoke=False, full_failures=full)
+    row = {"step": "read", "outcome": "accept", "verdict": "wrong-accept", "rules": ["OFF-07"]}
+    cases = [c.id for c in manifest.cases if c.id.startswith("layout/hole-")][: 2 * MAX_SHOWN]
+    with closing(ImplementationRun(resolve(fake("AlwaysAccepts")), options)) as subject:
+        texts = [
+            subject.failure_text(Assessment("failed", {**row, "case": case}, "whole", case == cases[-1]))
+            for case in cases
+        ]
+    whole = len(cases) if full else MAX_SHOWN
+    assert [text == "whole" for text in texts[:-1]] == [at < whole for at in range(len(cases) - 1)]
+    assert texts[-1] == "whole"
+
+
+@pytest.mark.parametrize(
+    ("result", "status", "expected", "says"),
+    [
+        (StepResult("reject", "no"), "expected", True, "known failure, wrong-reject: slow, unreported"),
+        (StepResult("accept"), "failed", False, "the baseline lists wrong-reject, but it passes now\n"),
+        (StepResult("crash", "gone"), "failed", False, "lists wrong-reject, but it is unsafe now\n"),
+    ],
+)
+def test_a_verdict_is_held_to_the_baseline(
+    result: StepResult, status: str, expected: bool, says: str
+) -> None:
+    with closing(ImplementationRun(resolve("reference"), RunOptions(committed(), smoke=False))) as subject:
+        assert subject.implementation is not None
+        entry = ExpectedFailure(TRIGGER, {"read": "wrong-reject"}, why="slow", issue="unreported")
+        subject.baseline = Baseline(Path("b.toml"), (entry,))
+        found = subject.assess(
+            judge(cases(TRIGGER)[0], {"read": result}, subject.implementation, None), "read"
+        )
+    assert (found.status, found.row["expected_failure"]) == (status, expected)
+    assert found.contradicts_baseline is (status == "failed")
+    assert says in found.text
