@@ -301,23 +301,40 @@ ReplacesTheRecord = spoil_report(lambda record: os.replace(shutil.copy(record, f
 ChangesTheRecord = spoil_report(lambda record: record.write_bytes(b"[" + record.read_bytes()[1:]))
 LinksTheSummary = spoil_report(lambda record: record.with_name("summary.md").symlink_to("../victim"))
 
-# Memory in place of content
+# Other content
+
+
+def reading(change: Callable[[Any], Any], **more: Any) -> type[Reference]:
+    """Make a reader that changes what it has read."""
+
+    class Changes(Reference):
+        name = "fake"
+        version = "1.0"
+
+        def read(self, path: str) -> Any:
+            return change(super().read(path))
+
+    return type("Changes", (Changes,), more)
+
+
+def refuse_f32(content: Any) -> Any:
+    if any(row[1] == "F32" for row in content["tensors"]):
+        raise ValueError("F32 is not known here")
+    return content
+
+
+LosesMetadata = reading(lambda content: {**content, "metadata": {}})
+NeedsNotF32 = reading(refuse_f32, lacks=("dtype-f32",))
 
 
 def hand_out(memory: Callable[[int], bytes]) -> type[Reference]:
     """Make a reader that allocates room for the data and forgets to read it."""
 
-    class HandsOut(Reference):
-        name = "hostile"
+    def changed(content: Any) -> Any:
+        rows = [(name, dtype, shape, memory(len(data))) for name, dtype, shape, data in content["tensors"]]
+        return {**content, "tensors": rows}
 
-        def read(self, path: str) -> Any:
-            content = super().read(path)
-            rows = [
-                (name, dtype, shape, memory(len(data))) for name, dtype, shape, data in content["tensors"]
-            ]
-            return {**content, "tensors": rows}
-
-    return HandsOut
+    return reading(changed)
 
 
 def fresh(size: int) -> bytes:
@@ -386,18 +403,6 @@ class Flaps(Reference):
             self.profile("hardened")
 
 
-class NeedsNotF32(Reference):
-    """Declares to lack F32 and says so per file."""
-
-    lacks = ("dtype-f32",)
-
-    def read(self, path: str) -> Any:
-        answer = super().read(path)
-        if any(row[1] == "F32" for row in answer["tensors"]):
-            raise ValueError("F32 is not known here")
-        return answer
-
-
 class Noisy(Reference):
     """Prints on standard output, through Python and past it; the answers are right."""
 
@@ -451,14 +456,6 @@ class AlwaysDies:
 
 class NoSteps:
     """Has neither open nor read."""
-
-
-class LosesMetadata(Reference):
-    name = "fake"
-    version = "1.0"
-
-    def read(self, path: str) -> Any:
-        return {**super().read(path), "metadata": {}}
 
 
 class OldApi(AlwaysAccepts):

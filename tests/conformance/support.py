@@ -22,18 +22,17 @@ SUITE = REPOSITORY / "conformance"
 STC = (sys.executable, "-c", "from safetensors_reference.main import main; main()")
 
 
-def fake(name: str) -> str:
-    """Selector of a fake Python reader."""
-    return f"py:{HERE / 'fakes.py'}:{name}"
+def fake(name: str, module: str = "fakes") -> str:
+    """Selector of a fake reader in Python, by its class and module."""
+    return f"py:{HERE / module}.py:{name}"
+
+
+device_loader = functools.partial(fake, module="device_fakes")
+"""Selector of a fake loader onto a device."""
 
 
 QUICK = f"py:{HERE / 'quick_reader.py'}:Reference"
 """Selector of a right reader that starts at once and calls itself reference."""
-
-
-def device_loader(name: str) -> str:
-    """Selector of a fake loader onto a device."""
-    return f"py:{HERE / 'device_fakes.py'}:{name}"
 
 
 PROGRAM = HERE / "fake_program.py"

@@ -24,13 +24,12 @@ from safetensors_reports.record.run import RunRecord
 
 from ...published_schemas import schema_error
 from ...reports.samples import HOLE, TWICE, failing, run, write_record
-from ..support import HERE, TRIGGER, committed, fake
+from ..support import TRIGGER, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
-SMALL = f"py:{HERE / 'small_adapter.py'}:Small"
+SMALL, WRITES_NOTHING = (fake(name, "small_adapter") for name in ("Small", "WritesNothing"))
 RIGHT = fake("Small")
-WRITES_NOTHING = f"py:{HERE / 'small_adapter.py'}:WritesNothing"
 LOSES = fake("LosesMetadata")
 MISFIT = fake("OldApi")
 TRAILING = "layout/trailing-4-bytes"

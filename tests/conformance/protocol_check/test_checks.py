@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -179,18 +178,12 @@ A star means that one slip breaks several checks. LENIENT is replaced by the cod
 """
 
 
-Breach = tuple[str, str, str, str]
-"""Check, status, words, and the change of the program."""
-
-
-def breaches() -> Iterator[tuple[str, Breach]]:
-    for text in BREACHES.split("\n## ")[1:]:
-        head, _, change = text.partition("\n")
-        name, check, status, *words = head.split(" | ")
-        yield name, (check, status, "".join(words), change.replace("LENIENT", LENIENT))
-
-
-EACH = dict(breaches())
+EACH: dict[str, tuple[str, str, str, str]] = {}
+"""Name -> check, status, words, and the change of the program."""
+for _text in BREACHES.split("\n## ")[1:]:
+    _head, _, _change = _text.partition("\n")
+    _name, _check, _status, *_words = _head.split(" | ")
+    EACH[_name] = _check, _status, "".join(_words), _change.replace("LENIENT", LENIENT)
 
 
 def program(tmp_path: Path, change: str) -> str:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import psutil
@@ -22,19 +23,16 @@ from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.worker.worker import Limits
 
 from ..known_files import BYTES, SECONDS
-from ..support import HERE, TRIGGER, cases, committed
+from ..support import HERE, TRIGGER, cases, committed, fake
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="costs are measured as on Linux")
 
 FAKES = HERE / "budget_fakes.py"
 LIAR = f"cmd:{sys.executable} {FAKES}"
 BY_EXIT = f"exit:{sys.executable} {FAKES} {{path}}"
+spender = partial(fake, module="budget_fakes")
 BURNING = Confinement(env=("FAKE_BURNS",))
 SMALL = {"seconds": SECONDS / 10, "peak_bytes": BYTES // 2, "read_bytes": 1 << 16}
-
-
-def spender(name: str) -> str:
-    return f"py:{FAKES}:{name}"
 
 
 def spent(selector: str, limits: Mapping[str, float], before: tuple[str, ...] = ()) -> StepResult:

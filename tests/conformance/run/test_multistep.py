@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,12 +27,8 @@ from safetensors_corpus import Case
 from ..suite_runs import load_once, one_of_each
 from ..support import HERE, QUICK, TRIGGER, committed, fake
 
-ADAPTERS = HERE / "small_adapter.py"
 LIMITS = Limits(5.0, 1 << 30)
-
-
-def small(name: str) -> str:
-    return f"py:{ADAPTERS}:{name}"
+small = partial(fake, module="small_adapter")
 
 
 def judged(selector: str, cases: Sequence[Case]) -> Iterator[CaseVerdict]:
