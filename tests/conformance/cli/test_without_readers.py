@@ -82,7 +82,7 @@ def test_one_is_copied_with_its_mode_and_over_nothing(
     assert call(copy_examples, "-o", "new/folder", "mylib.py") == (0, "new/folder/mylib.py\n")
     copied.write_text("mine")
     for name, status, says in (
-        ("exit_check.sh", 1, "exists and differs"),
+        ("exit_check.sh", 1, "and differs"),
         ("stdio_reader.cc", 2, "mean stdio_reader.c"),
     ):
         done, out = call(copy_examples, name)

@@ -121,11 +121,7 @@ def test_each_resolves_and_tells_its_facts() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        (
-            "[[entry]]",
-            "[[entry]]\ncolour = 'red'",
-            "entry[0]: unknown key 'colour'; there are about, adapter,",
-        ),
+        ("[[entry]]", "[[entry]]\ncolour = 'red'", "entry[0]: unknown key 'colour'; there are about,"),
         ('oldest = "0.8.0"', 'oldest = "99"', "install.version is older than install.oldest"),
         ('language = "', 'language = "\u202e', "language: must be a string of the form"),
     ],

@@ -171,10 +171,8 @@ def test_refusing_another_rule_of_a_file_is_no_answer_to_its_choice() -> None:
     assert refused == {"FRM-09"}
     assert judge_choice("leading-whitespace", [takes, refuses], refused) == ("choice:accept", "")
     # Accepting such a file is an answer, and so is refusing one that needs no such rule.
-    assert (
-        judge_choice("leading-whitespace", [judge(case, {"read": ACCEPT}, WHO, None)], refused)[0]
-        == "choice:accept"
-    )
+    taken = judge(case, {"read": ACCEPT}, WHO, None)
+    assert judge_choice("leading-whitespace", [taken], refused)[0] == "choice:accept"
     plain = judge(replace(CHOICE, id="header/other"), {"read": REJECT}, WHO, None)
     assert judge_choice("leading-whitespace", [takes, plain], refused)[0] == "choice-inconsistent"
 
@@ -189,9 +187,7 @@ def test_a_limit_may_lie_anywhere() -> None:
 # Every case, with many outcomes, reports the same in the terminal, in records and in reports
 
 
-READER = Implementation(
-    "x", "1", "Python", ("open", "read", "slice", "write", "index", "lifecycle"), selector="x"
-)
+READER = replace(WHO, steps=("open", "read", "slice", "write", "index", "lifecycle"), lacks=frozenset())
 
 
 def answers(case: Case) -> Iterator[StepResult]:

@@ -217,9 +217,7 @@ def test_the_schema_knows_all_checks() -> None:
 
 
 CASE = "entry/names-of-fields"
-FULL = dict.fromkeys(
-    ("alignment", "kept", "lifetime", "stream", "threads", "stopped", "peak", "returned"), "pass"
-)
+FULL = KNOWN_ON_THE_CPU | dict.fromkeys(("stream", "peak", "returned"), "pass")
 SIMULATED = {
     "framing/one-tensor": FULL | {"kept": "unknown"},
     "layout/two-dtypes": FULL,
@@ -265,10 +263,7 @@ def test_readers_pass_every_check(selector: str, accelerator: str) -> None:
 @pytest.mark.parametrize(
     ("name", "broken"),
     [
-        (
-            "ReusedBuffer",
-            {"lifetime": "bytes after the rest of its file was dropped", "kept": "loader continued"},
-        ),
+        ("ReusedBuffer", {"lifetime": "after the rest of its file was dropped", "kept": "loader continued"}),
         ("ThreeCopies", {"peak": "the load needed"}),
         ("Interrupted", {"stopped": "bytes of device memory remain in use after an early stop"}),
         ("KeepsMemory", {"returned": "bytes of device memory remain in use after everything was dropped"}),
@@ -431,11 +426,7 @@ ARRAYS = f"--impl={loader('Arrays')}"
         ((ARRAYS, "--device=cpu", *ONE), 0, "1 passed"),
         ((ARRAYS, *ONE), 5, "deselected"),  # nothing to run
         (("--device=gpu",), 4, "--device 'gpu': a device must be cpu or a kind of"),
-        (
-            (ARRAYS, "--device=cuda:9999", *ONE),
-            1,
-            f"start '{loader('Arrays')}': it cannot load onto cuda:9999",
-        ),
+        ((ARRAYS, "--device=cuda:9999", *ONE), 1, f"'{loader('Arrays')}': it cannot load onto cuda:9999"),
     ],
 )
 def test_pytest_has_the_step_with_the_option_only(options: tuple[str, ...], status: int, words: str) -> None:
