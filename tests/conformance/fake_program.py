@@ -8,6 +8,7 @@ at once and knows no files.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
@@ -20,7 +21,7 @@ from typing import Any
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 if not sys.flags.isolated:
-    from known_files import holds
+    from known_files import as_bytes, content, holds
 
     if sys.argv[1] != "exit":
         from quick_reader import Reference
@@ -334,7 +335,43 @@ def answer_loudly(request: Answer) -> None:
     say({"seq": request["seq"], **answers.get(WORD, {"outcome": "accept", "tensors": []})})
 
 
-WHOLLY = {"device": answer_for_device, "loud": answer_loudly}
+def answer_in_bytes(request: Answer, in_hex: bool = False) -> None:
+    """Check no encoding, and spell names as raw bytes or in hex."""
+
+    def spell(text: str) -> Any:
+        return {"hex": as_bytes(text).hex()} if in_hex else text
+
+    def read(path: str) -> Answer:
+        tensors, metadata = content(path)
+        more = [
+            {"name": spell(name), "dtype": dtype, "shape": shape, "nbytes": len(data)}
+            | {"sha256": hashlib.sha256(data).hexdigest()}
+            for name, dtype, shape, data in tensors
+        ]
+        pairs = [[spell(text) for text in pair] for pair in (metadata or {}).items()]
+        about = {"metadata_items": pairs} if in_hex else {"metadata": metadata}
+        return {"seq": request["seq"], "outcome": "accept", "tensors": more, **about}
+
+    if request["cmd"] == "start":
+        said: Answer = {"protocol": 1, "implementation": {"name": "bytes"}, "steps": ["read"]}
+    else:
+        try:
+            said = read(request["path"])
+        except (ValueError, KeyError) as err:
+            said = {"seq": request["seq"], "outcome": "reject", "message": str(err)}
+    write(as_bytes(json.dumps(said, ensure_ascii=False)) + b"\n")
+
+
+def answer_in_hex(request: Answer) -> None:
+    answer_in_bytes(request, in_hex=True)
+
+
+WHOLLY: dict[str, Callable[[Answer], None]] = {
+    "device": answer_for_device,
+    "loud": answer_loudly,
+    "raw": answer_in_bytes,
+    "hex": answer_in_hex,
+}
 """Programs that answer every request in their own way."""
 
 

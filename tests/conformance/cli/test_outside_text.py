@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_reference.main import main
 
 from ..suite_runs import suite_here
-from ..support import HERE, QUICK, TRIGGER, cases, stdio
+from ..support import PROGRAM, QUICK, TRIGGER, cases, fake, stdio
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -108,16 +107,8 @@ def test_a_stale_entry_is_shown_no_more_raw(tmp_path: Path, few_cases: Path) -> 
 # Names that are not UTF-8 differ from every name of a valid file and affect no other verdict
 
 
-FAKES = HERE / "bytes_fakes.py"
 NO_UTF8 = ("header/name-bytes-ff", "header/bytes-in-name-latin-1-letter", "header/name-bytes-surrogate")
 VALID = (TRIGGER, "layout/two-dtypes", "header/edges-of-utf8-in-name", "header/edges-of-utf8-in-metadata")
-
-
-def program(how: str) -> str:
-    return f"cmd:{sys.executable} {FAKES} {how}"
-
-
-ADAPTER = f"py:{FAKES}:GivesBytes"
 
 
 def verdicts(selector: str, *ids: str) -> dict[str, CaseVerdict]:
@@ -126,7 +117,7 @@ def verdicts(selector: str, *ids: str) -> dict[str, CaseVerdict]:
         return {case.id: session.judge(case) for case in cases(*ids)}
 
 
-@pytest.mark.parametrize("selector", [program("raw"), program("hex"), ADAPTER])
+@pytest.mark.parametrize("selector", [stdio("raw"), stdio("hex"), fake("GivesBytes")])
 def test_who_takes_such_a_name_is_found_out_and_is_right_about_the_others(selector: str) -> None:
     found = verdicts(selector, *NO_UTF8, *VALID)
     told = {case: verdict.verdict for case, verdict in found.items()}
@@ -134,7 +125,7 @@ def test_who_takes_such_a_name_is_found_out_and_is_right_about_the_others(select
 
 
 @pytest.mark.by_day(1)
-@pytest.mark.parametrize("selector", [program("raw"), ADAPTER, f"py:{FAKES}:Surrogates"])
+@pytest.mark.parametrize("selector", [stdio("raw"), fake("GivesBytes"), fake("Surrogates")])
 def test_records_and_reports_hold_such_names(tmp_path: Path, selector: str) -> None:
     runner = CliRunner()
     names = ["--case", "header/name-bytes-*", "--case", "layout/*two-dtypes", "--case", "framing/*"]
@@ -145,7 +136,14 @@ def test_records_and_reports_hold_such_names(tmp_path: Path, selector: str) -> N
     rows = [json.loads(line) for line in record.read_bytes().decode("ascii").splitlines()]
     assert any("\\udc" in json.dumps(row.get("content")) for row in rows)
     out = tmp_path / "audit"
-    everything = ["--html", "--markdown", "--sarif", "--intoto", "--badge", f"--artifact={selector}={FAKES}"]
+    everything = [
+        "--html",
+        "--markdown",
+        "--sarif",
+        "--intoto",
+        "--badge",
+        f"--artifact={selector}={PROGRAM}",
+    ]
     reported = runner.invoke(report_command, [str(record), "-o", str(out), *everything])
     assert reported.exit_code == 0, reported.output
     for path in out.iterdir():

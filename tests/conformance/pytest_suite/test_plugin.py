@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -244,9 +243,9 @@ def test_settings_of_a_project_do_not_keep_the_suite_from_running(basics: str, t
     assert " passed" in run.stdout
 
 
-SURROGATES = f"py:{HERE / 'bytes_fakes.py'}:Surrogates"
+SURROGATES = fake("Surrogates")
 """Names, words and failures with lone surrogates, and numbers beyond 64 bits."""
-RAW = f"cmd:{sys.executable} {HERE / 'bytes_fakes.py'} raw"
+RAW = stdio("raw")
 """Names that are not UTF-8, in lines that are not either."""
 ANSWERING = (QUICK, SURROGATES, RAW)
 
