@@ -1,18 +1,19 @@
 """Loaders onto a device: one correct, the others with one fault each.
 
-They run in the real worker on the CPU. What they do shows on every file that is accepted, so that each can be
-held against any case. Torch takes seconds to import, so only those that need it do that; ``Chosen`` is all of
-these in one process.
+They run in the real worker, most of them on the CPU. What they do shows on every file that is accepted, so
+that each can be held against any case. Torch takes seconds to import, so only those that need it do that;
+``Chosen`` is all of these in one process.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from known_files import holds
@@ -22,8 +23,6 @@ from safetensors_reference.numpy import load_file as load_arrays
 
 
 class Right(Reference):
-    """Loads as it should."""
-
     name = "fake"
     version = "1.0"
 
@@ -59,8 +58,6 @@ class Chosen(Right):
 
 
 class Arrays(Reference):
-    """Loads into NumPy arrays."""
-
     name = "fake"
     version = "1.0"
     device_memory = "buffers"
@@ -74,23 +71,26 @@ class Arrays(Reference):
         return [(n, codes.get(a.dtype), a.shape, a) for n, a in load_arrays(path).items()]
 
 
-class DeviceOnly:
-    """Has no other step."""
-
-    device_memory = "buffers"
-    device = Arrays.device
+DeviceOnly = type("DeviceOnly", (), {"device_memory": "buffers", "device": Arrays.device})
+OddMemory = type("OddMemory", (Arrays,), {"device_memory": "jax"})
 
 
-class ClearedArrays(Arrays):
-    """Gives memory back when the loader is done, while arrays are still views of it."""
+def cleared(kind: type) -> type:
+    """Make a loader that gives memory back when it is done, while tensors are still views of it."""
 
-    def device(self, path: str, device: str) -> Any:
-        rows = super().device(path, device)
+    def device(self: Any, path: str, device: str) -> Any:
+        rows = kind.device(self, path, device)  # type: ignore[attr-defined]
         try:
             yield from rows
         finally:
-            for *_, array in rows:
-                array[...] = 0
+            for *_, tensor in rows:
+                tensor[...] = 0
+
+    return type("Cleared", (kind,), {"device": device})
+
+
+ClearedAtTheEnd = cleared(Right)
+ClearedArrays = cleared(Arrays)
 
 
 def each(change: Callable[[Any, str], Any]) -> type[Right]:
@@ -121,18 +121,6 @@ Unaligned = each(moved)
 OtherBytes = each(lambda tensor, _: tensor + 1)
 Elsewhere = each(lambda tensor, _: tensor.to("meta"))
 NoTensor = each(lambda _tensor, _device: "tensor")
-
-
-class ClearedAtTheEnd(Right):
-    """Gives memory back when the loader is done, while tensors are still views of it."""
-
-    def device(self, path: str, device: str) -> Any:
-        rows = super().device(path, device)
-        try:
-            yield from rows
-        finally:
-            for *_, tensor in rows:
-                tensor.zero_()
 
 
 class OneBuffer(Right):
@@ -181,11 +169,7 @@ OnceOnly = first(refuse_a_second_load)
 TakesFirst = first(take_memory)
 
 
-class AcceptsAll(Right):
-    """Accepts every file as empty."""
-
-    def device(self, path: str, device: str) -> Any:
-        return []
+AcceptsAll = type("AcceptsAll", (Right,), {"device": lambda *_: []})
 
 
 def instead(act: Callable[[], Any]) -> type[Arrays]:
@@ -216,14 +200,79 @@ NoRoom = instead(run_out_of_memory)
 
 
 class NeedsCuda(Arrays):
-    """Cannot load onto the CPU."""
-
     def device_ready(self, device: str) -> None:
         if device == "cpu":
             raise RuntimeError("this loader needs CUDA")
 
 
-class OddMemory(Arrays):
-    """Names no kind of memory that there is."""
+# Faults that only an accelerator shows
 
-    device_memory = "jax"
+
+class LateCopies(Right):
+    """Copies on a stream of its own, and the caller's stream does not wait for it."""
+
+    def device(self, path: str, device: str) -> Any:
+        import torch
+
+        stream = torch.Stream(device=device)
+        out = []
+        for name, code, shape, tensor in super().device(path, "cpu"):
+            staged = tensor.pin_memory()
+            target = torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
+            with stream:
+                target.copy_(staged, non_blocking=True)
+            out.append((name, code, shape, target))
+        return out
+
+
+class ReusedBuffer(Right):
+    """Loads every tensor into the same device memory, while earlier tensors are still views of it."""
+
+    def device(self, path: str, device: str) -> Any:
+        import torch
+
+        buffer = torch.empty(1 << 16, dtype=torch.uint8, device=device)
+        for name, code, shape, tensor in super().device(path, "cpu"):
+            flat = tensor.reshape(-1).view(torch.uint8)
+            part = buffer[: len(flat)]
+            part.copy_(flat)
+            yield name, code, shape, part.view(tensor.dtype).reshape(tensor.shape)
+
+
+def take(size: int, device: str) -> Any:
+    import torch
+
+    return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+class KeepsMemory(Right):
+    kept: ClassVar[list[Any]] = []
+
+    def device(self, path: str, device: str) -> Any:
+        self.kept.append(take(4096, device))
+        return super().device(path, device)
+
+
+class ThreeCopies(Right):
+    """Needs several times the memory of the tensors while it loads."""
+
+    def device(self, path: str, device: str) -> Any:
+        rows = super().device(path, device)
+        take(16 << 20, device)
+        return rows
+
+
+class Interrupted(KeepsMemory):
+    """Frees its staging buffer only after the last tensor."""
+
+    def device(self, path: str, device: str) -> Any:
+        yield from super().device(path, device)
+        self.kept.clear()
+
+
+class NoTorch(Right):
+    """A loader whose torch cannot be imported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sys.modules["torch"] = None  # type: ignore[assignment]

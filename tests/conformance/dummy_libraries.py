@@ -1,13 +1,14 @@
 """Fakes of the libraries with an adapter: they return values chosen by a test, or raise errors.
 
-Each function gives the modules of one library, by the names that its adapter imports. What a real library
-hands out is imitated as far as the adapter looks at it. ``DUMMIES`` has one for every adapter in Python.
+``LIBRARIES`` has one for every adapter in Python, as the names that the adapter imports. What a real library
+hands out is imitated as far as the adapter looks at it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from types import SimpleNamespace as Names
 from typing import Any
 
 import numpy as np
@@ -23,25 +24,30 @@ class Library:
     """Behaviour of a library when it is called.
 
     Attributes:
+        path: the file that is asked for.
         dtype: what it says of its one tensor ``w``: a code of the format, or something that is none.
         shape, data: the same.
-        error: raised by everything of the library that is called.
-        nothing: whether it gives None for everything that is called.
         narrow: whether its functions take no arguments.
-        path: the file that is asked for.
-        after: what stands for names in the adapter's module, where these come from real modules.
+        nothing: whether it gives None for everything that is called.
+        error: raised by everything of the library that is called.
     """
 
-    def __init__(self, path: str, **more: Any) -> None:
-        self.path = path
-        self.dtype: str = more.pop("dtype", "F32")
-        self.shape: Any = more.pop("shape", (2,))
-        self.data: bytes = more.pop("data", bytes(8))
-        self.narrow: bool = more.pop("narrow", False)
-        self.nothing: bool = more.pop("nothing", False)
+    def __init__(
+        self,
+        path: str,
+        dtype: str = "F32",
+        shape: Any = (2,),
+        data: bytes = bytes(8),
+        narrow: bool = False,
+        nothing: bool = False,
+    ) -> None:
+        self.path, self.dtype, self.shape, self.data = path, dtype, shape, data
+        self.narrow, self.nothing = narrow, nothing
         self.error: BaseException | None = None
-        self.after: dict[str, Any] = {}
-        assert not more
+        self.entry = {"dtype": dtype, "shape": shape, "data_offsets": [0, len(data)]}
+        self.header = {"w": self.entry, "__metadata__": {"a": "b"}}
+        self.numpy_dtype = "float32" if dtype == "F32" else "float77"
+        self.array, self.tensor = Array(self), Tensor(self)
 
     def give(self, value: Any) -> Any:
         if self.error is not None:
@@ -56,603 +62,457 @@ class Library:
 
         return made if self.narrow else lambda *_, **__: made()
 
-    @property
-    def entry(self) -> dict[str, Any]:
-        return {"dtype": self.dtype, "shape": self.shape, "data_offsets": [0, len(self.data)]}
+    def names(self, names: dict[str, Any]) -> dict[str, Any]:
+        """Make the functions among names: ``f()`` gives its value, ``f(*)`` is called with its arguments."""
+        found = {}
+        for name, value in names.items():
+            plain = name.removesuffix("()").removesuffix("(*)")
+            own = name == plain or (name.endswith("(*)") and not self.narrow)
+            found[plain] = value if own else self.function(None if name.endswith("(*)") else value)
+        return found
 
-    @property
-    def header(self) -> dict[str, Any]:
-        return {"w": self.entry, "__metadata__": {"a": "b"}}
+    def thing(self, names: dict[str, Any]) -> Names:
+        return Names(**self.names(names))
 
-    @property
-    def info(self) -> SimpleNamespace:
-        return SimpleNamespace(dtype=self.dtype, shape=self.shape)
+    def row(self, more: dict[str, Any] | None = None) -> Names:
+        """A description of the tensor."""
+        return self.thing({"name": "w", "dtype": self.dtype, "shape": self.shape, **(more or {})})
 
-    @property
-    def array(self) -> Array:
-        return Array(self)
+    def parsed(self) -> Names:
+        return Names(tensors={"w": self.row()}, metadata={"a": "b"})
 
-    @property
-    def tensor(self) -> Tensor:
-        return Tensor(self)
+    def pairs(self) -> Iterator[tuple[str, Any]]:
+        return iter([("w", self.tensor)])
 
-    def manager(self, **members: Any) -> Any:
+    def into_model(self, model: Any, *_: Any, **__: Any) -> None:
+        model.load_state_dict(self.give({"w": self.tensor}))
+
+    def manager(self, names: dict[str, Any] | None = None) -> Any:
         """A context manager of the library that is its own value."""
         members = {
             name: staticmethod(member) if callable(member) and not name.startswith("__") else member
-            for name, member in members.items()
+            for name, member in self.names(names or {}).items()
         }
         members |= {"__enter__": lambda self: self, "__exit__": lambda *_: None}
         return type("Opened", (), members)()
 
-    def opened(self, tensor: Any, **more: Any) -> Any:
+    def opened(self, tensor: Any, more: dict[str, Any] | None = None) -> Any:
         """A file opened in the way of ``safe_open``."""
-        view = type("View", (), {"__getitem__": lambda *_: self.give(tensor())})()
-        view.get_dtype = self.function(lambda: self.dtype)
-        view.get_shape = self.function(lambda: self.shape)
+        view = type("View", (), {"__getitem__": lambda *_: self.give(tensor)})()
+        vars(view).update(self.names({"get_dtype()": self.dtype, "get_shape()": self.shape}))
         view.info = self.entry
-        members = {
-            "keys": self.function(["w"]),
-            "get_slice": self.function(view),
-            "get_tensor": self.function(tensor),
-            "metadata": self.function({"a": "b"}),
-            "close": self.function(),
-            **more,
-        }
-        return self.manager(**members)
+        names = {"keys()": ["w"], "get_slice()": view, "get_tensor()": tensor, "metadata()": {"a": "b"}}
+        return self.manager({**names, "close()": None, **(more or {})})
 
+    def prefetched(self, *_: Any, **__: Any) -> Any:
+        return self.give(self.manager({"__iter__": lambda _: self.pairs()}))
 
-NUMPY_NAMES = {"F32": "float32"}
+    def safe_open(self, _path: Any, framework: str, **_: Any) -> Any:
+        tensor = {"np": self.array, "pt": self.tensor, "raw": self.data}[framework]
+        more = {"header": self.parsed(), "info()": self.row(), "prefetch": self.prefetched}
+        return self.give(self.opened(tensor, more))
 
 
 class Array:
     """The part of a NumPy array that adapters use."""
 
     def __init__(self, library: Library) -> None:
-        self.dtype = SimpleNamespace(name=NUMPY_NAMES.get(library.dtype, "float77"))
-        self.shape = library.shape
-        self._data = library.data
+        self.dtype: Any = Names(name=library.numpy_dtype)
+        self.shape, self.size, self._library = library.shape, 2, library
 
     def tobytes(self) -> bytes:
-        return self._data
+        return self._library.data
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return np.frombuffer(self._data, np.uint8)
+        return np.frombuffer(self.tobytes(), np.uint8)
 
 
-class Tensor:
-    """The part of a torch tensor that ``torch_rows`` uses."""
+class Tensor(Array):
+    """The part of a tensor of other frameworks that adapters use; its dtype is a text."""
 
     def __init__(self, library: Library) -> None:
-        self.dtype = NUMPY_NAMES.get(library.dtype, "torch.float77")
-        self.shape = library.shape
-        self._data = library.data
+        super().__init__(library)
+        self.dtype = library.numpy_dtype
+
+    def numel(self) -> int:
+        return len(self.tobytes())
 
     def same(self, *_: Any) -> Tensor:
         return self
 
-    contiguous = view = numpy = same
+    contiguous = view = same
 
-    def numel(self) -> int:
-        return len(self._data)
+    def numpy(self) -> Array:
+        return Array(self._library)
 
-    def tobytes(self) -> bytes:
-        return self._data
+    def reshape(self, *_: Any) -> Any:
+        return Names(view=lambda _: self.tobytes())
 
 
-Modules = dict[str, dict[str, Any]]
+class Made:
+    """A tensor that an adapter makes to be saved, or to be filled."""
 
-MADE: Any = SimpleNamespace(element_size=lambda: 4, set_=lambda *_: MADE, untyped_storage=lambda: MADE)
-"""A tensor of torch that an adapter makes to be saved."""
+    def __init__(self, **more: Any) -> None:
+        vars(self).update(more)
 
-TORCH: Modules = {
-    "torch": {
-        "float32": "float32",
-        "uint8": "uint8",
-        "__version__": "1.0",
-        "zeros": lambda _: np.zeros(1),
-        "nn": SimpleNamespace(Parameter=lambda tensor: tensor),
-        "empty": lambda *_, **__: MADE,
-        "frombuffer": lambda *_, **__: MADE,
-    }
+    def same(self, *_: Any) -> Made:
+        return self
+
+    reshape = view = to_dtype = set_ = untyped_storage = same
+
+    def element_size(self) -> int:
+        return 4
+
+
+def make(*_: Any, **__: Any) -> Made:
+    return Made()
+
+
+TORCH: dict[str, Any] = {
+    "torch.__version__": "1.0",
+    "torch.float32": "float32",
+    "torch.uint8": "uint8",
+    "torch.zeros": lambda _: np.zeros(1),
+    "torch.nn": Names(Parameter=lambda tensor: tensor),
+    "torch.empty": make,
+    "torch.frombuffer": make,
 }
+MLX: dict[str, Any] = {
+    "mlx.core.set_default_device": lambda _: None,
+    "mlx.core.cpu": None,
+    "mlx.core.array": make,
+    "mlx.core.eval()": None,
+    **{f"mlx.core.{name}": name for name in ("bool_", "uint8", "float32")},
+}
+JAX: dict[str, Any] = {"jax.config": Names(update=lambda *_: None), "jax.numpy": Names(asarray=make)}
 
 
-def accelerate(lib: Library) -> Modules:
-    def load_checkpoint_in_model(model: Any, *_: Any, **__: Any) -> None:
-        model.load_state_dict(lib.give({"w": lib.tensor}))
+def a_class(**members: Any) -> type:
+    return type("OfTheLibrary", (), members)
 
-    index = lib.function() if lib.narrow else load_checkpoint_in_model
-    tensor = {"Tensor": type("Tensor", (), {}), "device": lambda _: None}
+
+def paddleformers(lib: Library) -> dict[str, Any]:
     return {
-        "torch": {**TORCH["torch"], **tensor, "nn": SimpleNamespace(Module=type("Module", (), {}))},
-        "accelerate": {"load_checkpoint_in_model": index},
-        "accelerate.utils": {"load_state_dict": lib.function(lambda: {"w": lib.tensor})},
+        "dummy_paddleformers.numpy_dtype": {"F32": np.float32},
+        "dummy_paddleformers.fast_safe_open()": lib.opened(lib.array),
+        "dummy_paddleformers.fast_load_file()": {"w": lib.array},
     }
 
 
-def adaptersentry(lib: Library) -> Modules:
-    taken: Any = SimpleNamespace(not_analyzed=[SimpleNamespace(category="unsupported")])
-    return {
-        "adaptersentry.parsers.adapter_file": {"open_adapter": lib.function(taken)},
-        "adaptersentry.parsers.safetensors": {"ALLOWED_DTYPES": {"F32": 4}},
-        "adaptersentry.schemas.errors": {"ErrorCategory": SimpleNamespace(MALFORMED="malformed")},
-    }
-
-
-def candle(lib: Library) -> Modules:
-    tensor = SimpleNamespace(dtype=lib.dtype, shape=lib.shape)
-    made: Any = SimpleNamespace(to_dtype=lambda _: made, reshape=lambda _: made)
-    utils = {"load_safetensors": lib.function({"w": tensor}), "save_safetensors": lib.function()}
-    return {"candle": {"Tensor": lambda _: made}, "candle.utils": utils}
-
-
-def cryptotensors(lib: Library) -> Modules:
-    names = {
-        "SafetensorError": OwnError,
-        "deserialize": lib.function([("w", {**lib.entry, "data": lib.data})]),
-        "serialize_file": lib.function(),
-        "safe_open": lib.function(lambda: lib.opened(lambda: lib.array)),
-    }
-    arrays = {"load_file": lib.function({}), "save_file": lib.function()}
-    return {"cryptotensors": names, "cryptotensors.numpy": arrays}
-
-
-def cut_out(lib: Library) -> Modules:
+def cut_out(lib: Library) -> dict[str, Any]:
     """The module that vLLM and SGLang have in common."""
-    weights = lib.function(lambda: iter([("w", lib.tensor)]))
-    names = {
-        "should_skip_weight": lib.function(False),
-        "filter_duplicate_safetensors_files": lib.function(["one"]),
-        "safetensors_weights_iterator": weights,
-        "multi_thread_safetensors_weights_iterator": weights,
-        "buffered_multi_thread_safetensors_weights_iterator": weights,
-    }
-    return {**TORCH, "dummy_paddleformers": names}
-
-
-def diffusers(lib: Library) -> Modules:
-    mixins = {name: type(name, (), {}) for name in ("ConfigMixin", "ModelMixin")}
+    iterators = ("", "multi_thread_", "buffered_multi_thread_")
     return {
         **TORCH,
-        "diffusers": mixins,
-        "diffusers.configuration_utils": {"register_to_config": lambda function: function},
-        "diffusers.models.model_loading_utils": {"load_state_dict": lib.function(lambda: {"w": lib.tensor})},
-        "diffusers.utils.hub_utils": {"_get_checkpoint_shard_files": lib.function((["one"], None))},
+        "dummy_paddleformers.should_skip_weight()": False,
+        "dummy_paddleformers.filter_duplicate_safetensors_files()": ["one"],
+        **{f"dummy_paddleformers.{kind}safetensors_weights_iterator()": lib.pairs for kind in iterators},
     }
 
 
-def fastsafetensors(lib: Library) -> Modules:
-    buffer = SimpleNamespace(get_tensor=lib.function(lambda: lib.tensor), close=lib.function())
-    loader = SimpleNamespace(
-        add_filenames=lib.function(),
-        get_keys=lib.function(["w"]),
-        get_shape=lib.function(lambda: lib.shape),
-        copy_files_to_device=lib.function(buffer),
-        close=lib.function(),
-    )
-    names = {
-        "SafeTensorsFileLoader": lib.function(loader),
-        "SingleGroup": lib.function(SimpleNamespace()),
-        "fastsafe_open": lib.function(
-            lambda: lib.opened(lambda: lib.tensor, metadata=lib.function({lib.path: {"a": "b"}}))
-        ),
-    }
+def numpy_file(lib: Library, *saved: str) -> dict[str, Any]:
+    return {"safetensors.numpy.load_file()": {"w": None}, **dict.fromkeys(saved)}
+
+
+def pure_safetensors(lib: Library) -> dict[str, Any]:
+    dtype = Names(name=lib.dtype)
+    found = (lib.data, dtype, lib.shape)
+    buffers = a_class(__getitem__=lambda *_: lib.give(found), items=lambda _: iter([("w", found)]))()
+    rows = {"w": lib.row({"dtype": dtype})}
+    more = {"tensors": rows, "metadata": {"a": "b"}, "as_buffer()": buffers}
     return {
-        **TORCH,
-        "fastsafetensors": names,
-        "fastsafetensors.st_types": {"DType": [SimpleNamespace(value="F32")]},
+        "pure_safetensors.SafeTensors()": lib.opened(None, more),
+        "pure_safetensors.safetensors.dtypes": {"F32": None},
     }
 
 
-def georefine_verify(lib: Library) -> Modules:
-    names = {
-        "LocalFile": lib.function(SimpleNamespace(close=lambda: None)),
-        "read_safetensors_header": lib.function(lambda: ({"w": lib.info}, {"a": "b"}, 8)),
-    }
-    return {"georefine_verify.sources": names}
-
-
-def gguf(lib: Library) -> Modules:
-    tensor = lib.info
-    tensor.mmap_bytes = lib.function(np.frombuffer(lib.data, np.uint8))
-    names = {"SafetensorsLocal": lib.function(SimpleNamespace(tensors={"w": tensor}))}
-    return {"gguf.utility": names}
-
-
-def grit_datatype(lib: Library) -> Modules:
-    row = lib.info
-    row.name = "w"
-    report = SimpleNamespace(findings=[], unparseable=[], tensors=[row])
-    names = {"SEV_VIOLATION": 1, "ScanReport": lib.function(report), "scan_file": lib.function(True)}
-    return {"grit.scan": names}
-
-
-def hayward(lib: Library) -> Modules:
-    scanner = SimpleNamespace(scan_file=lib.function([]))
-    return {"hayward": {"ModelFileScanner": lambda: scanner}}
-
-
-def huggingface_hub(lib: Library) -> Modules:
-    parsed = SimpleNamespace(tensors={"w": lib.info}, metadata={"a": "b"})
-    api = SimpleNamespace(parse_safetensors_file_metadata=lib.function(parsed))
-
-    def load_torch_model(model: Any, *_: Any, **__: Any) -> None:
-        model.load_state_dict(lib.give({"w": lib.tensor}))
-
-    names = {
-        "parse_local_safetensors_file_metadata": lib.function(parsed),
-        "load_state_dict_from_file": lib.function(lambda: {"w": lib.tensor}),
-        "load_torch_model": lib.function() if lib.narrow else load_torch_model,
-        "save_torch_state_dict": lib.function(),
-        "HfApi": lambda **_: api,
-        "set_client_factory": lambda _: None,
-    }
-    errors = {"SafetensorsParsingError": OwnError, "NotASafetensorsRepoError": OwnError}
-    http = {"huggingface_hub.utils._http": {"default_client_factory": None}, "httpx2": {}}
-    return {**TORCH, "huggingface_hub": names, "huggingface_hub.errors": errors, **http}
-
-
-def instanttensor(lib: Library) -> Modules:
-    tensors = lib.function(lambda: iter([("w", lib.tensor)]))
-    return {
-        **TORCH,
-        "instanttensor": {"safe_open": lib.function(lambda: lib.manager(tensors=tensors))},
-    }
-
-
-def mindspore(lib: Library) -> Modules:
-    parameter = SimpleNamespace(asnumpy=lib.function(lambda: lib.array))
-    return {"mindspore": {"load_checkpoint": lib.function({"w": parameter})}}
-
-
-def mlx(lib: Library) -> Modules:
-    class Lazy(Array):
-        size = 2
-
-        def __init__(self) -> None:
-            super().__init__(lib)
-            self.dtype: Any = self.dtype.name
-
-        def reshape(self, *_: Any) -> Any:
-            return SimpleNamespace(view=lambda _: lib.data)
-
-    def load(*_: Any, return_metadata: bool = False, **__: Any) -> Any:
-        arrays = {"w": Lazy()}
-        return lib.give((arrays, {"a": "b"}) if return_metadata else arrays)
-
-    made: Any = SimpleNamespace(view=lambda _: made, reshape=lambda _: made)
-    words = "bool_ uint8 int8 uint16 int16 float16 bfloat16 uint32 int32 uint64 int64 float64 complex64"
-    types = {word: word for word in [*words.split(), "float32"]}
-    names = {
-        "load": lib.function() if lib.narrow else load,
-        "eval": lib.function(),
-        "save_safetensors": lib.function(),
-        "array": lambda _: made,
-        "set_default_device": lambda _: None,
-        "cpu": None,
-    }
-    return {"mlx.core": types | names}
-
-
-def model_fingerprint(lib: Library) -> Modules:
-    row = SimpleNamespace(name="w", dtype=lib.dtype, dims=lib.shape)
-    names = {
-        "FileReader": lib.function(lib.manager),
-        "main": lib.function(0),
-        "parse_safetensors": lib.function(SimpleNamespace(tensors=[row], metadata={"a": "b"})),
-    }
-    return {"model_fingerprint": names}
-
-
-def modelaudit(lib: Library) -> Modules:
-    result = SimpleNamespace(success=True, issues=[])
-    names = {"IssueSeverity": SimpleNamespace(DEBUG=0, INFO=1), "scan_file": lib.function(result)}
-    return {"modelaudit": names}
-
-
-def modelinfo_cli(lib: Library) -> Modules:
-    header = {"w": lib.entry, "__metadata__": {"missing_shards": 0}}
-    return {
-        "modelinfo.cli": {"main": lib.function(0)},
-        "modelinfo.parsers.safetensors": {"parse_safetensors_header": lib.function(header)},
-    }
-
-
-def modelvet(lib: Library) -> Modules:
-    report = SimpleNamespace(accepted=True)
-    return {"modelvet": {"verify_path": lib.function(report), "ModelvetError": OwnError}}
-
-
-def onnx_safetensors(lib: Library) -> Modules:
-    row = SimpleNamespace(dtype=lib.dtype, shape=lib.shape, tobytes=lib.function(lib.data))
-    tensors = {
-        "_read_safetensors": lib.function({"w": row}),
-        "_SAFETENSORS_DTYPE_TO_IR_DTYPE": {"F32": "F32"},
-    }
-    made = {name: lambda *_, **__: SimpleNamespace() for name in ("Value", "Graph", "Model", "Tensor")}
-    names = {"save_file": lib.function(), "_safetensors_io": SimpleNamespace(**tensors)}
-    return {"onnx_ir": made, "onnx_safetensors": names}
-
-
-def openvino_genai(lib: Library) -> Modules:
-    return {"openvino_genai": {"Adapter": lib.function(object())}}
-
-
-def onnx(lib: Library) -> Modules:
-    make = lambda *_: None  # noqa: E731
-    helpers = {"helper": SimpleNamespace(make_graph=make, make_model=make)}
-    helpers["numpy_helper"] = SimpleNamespace(from_array=make)
-    return {"onnx": {"save_model": lib.function(), **helpers}, **_loaded(lib)}
-
-
-def numpy(lib: Library) -> Modules:
-    return {"numpy": {"savez": lib.function()}, **_loaded(lib)}
-
-
-def zarr(lib: Library) -> Modules:
-    return {"zarr": {"save_group": lib.function()}, **_loaded(lib)}
-
-
-def _loaded(lib: Library) -> Modules:
-    return {"safetensors.numpy": {"load_file": lib.function({"w": None})}}
-
-
-def orbax(lib: Library) -> Modules:
-    names = {
-        "options": SimpleNamespace(CheckpointLayout=SimpleNamespace(SAFETENSORS=1)),
-        "Context": lib.function(lib.manager),
-        "load": lib.function({"w": np.zeros(2, np.float32 if lib.dtype == "F32" else np.longdouble)}),
-    }
-    return {
-        "jax": {"config": SimpleNamespace(update=lambda *_: None)},
-        "orbax.checkpoint.experimental.v1": names,
-    }
-
-
-def paddleformers(lib: Library) -> Modules:
-    names = {
-        "numpy_dtype": {"F32": np.float32},
-        "fast_safe_open": lib.function(lambda: lib.opened(lambda: lib.array)),
-        "fast_load_file": lib.function(lambda: {"w": lib.array}),
-    }
-    return {"dummy_paddleformers": names}
-
-
-def pure_safetensors(lib: Library) -> Modules:
-    row = SimpleNamespace(dtype=SimpleNamespace(name=lib.dtype), shape=lib.shape)
-    found = (lib.data, row.dtype, row.shape)
-    buffers = type("Buffers", (), {"__getitem__": lambda *_: lib.give(found)})()
-    buffers.items = lambda: iter([("w", found)])
-
-    def opened() -> Any:
-        more = {"tensors": {"w": row}, "metadata": {"a": "b"}, "as_buffer": lib.function(buffers)}
-        return lib.opened(lambda: None, **more)
-
-    return {
-        "pure_safetensors": {"SafeTensors": lib.function(opened)},
-        "pure_safetensors.safetensors": {"dtypes": {"F32": None}},
-    }
-
-
-def quantbenchx(lib: Library) -> Modules:
-    row = SimpleNamespace(name="w", dtype=SimpleNamespace(value=lib.dtype.lower()), shape=lib.shape)
-    profile = SimpleNamespace(tensors=[row], metadata={"a": "b"})
-    return {"quantbenchx": {"profile_safetensors": lib.function(profile)}}
-
-
-def reference(lib: Library) -> Modules:
-    row = lib.info
-    row.name = "w"
-    header = SimpleNamespace(tensors={"w": row}, metadata={"a": "b"})
-
-    def opened(_path: Any, kind: str, **_: Any) -> Any:
-        tensor = (lambda: lib.array) if kind == "np" else (lambda: lib.data)
-        return lib.give(lib.opened(tensor, header=header, info=lib.function(row)))
-
-    index = SimpleNamespace(tensors={"w": ("shard", row)})
-    lib.after = {
-        "read_header": lib.function(header),
-        "safe_open": lib.function() if lib.narrow else opened,
-        "open_index": lib.function(index),
-        "load_file": lib.function({}),
-        "save_file": lib.function(),
-        "save_sharded": lib.function(),
-    }
-    return {}
-
-
-def reference_fsspec(lib: Library) -> Modules:
-    reference(lib)
-    lib.after = {"safe_open": lib.after["safe_open"]}
-    return {"fsspec": {"open": lambda *_, **__: lib.manager()}, "aiohttp": {}}
-
-
-def reminis(lib: Library) -> Modules:
-    rows = {"w": (lib.dtype, lib.shape, lib.data)}
-    return {
-        "reminis": {"safetensors_to_sqlite": lib.function("model.db")},
-        "reminis.safetensors_io": {"SAFETENSORS_DTYPES": {"F32": 4}, "load_tensors": lib.function(rows)},
-    }
-
-
-def runai_model_streamer(lib: Library) -> Modules:
-    def streamer() -> Any:
-        tensors = lib.function(lambda: iter([("w", lib.tensor)]))
-        return lib.manager(stream_file=lib.function(), get_tensors=tensors)
-
-    return {**TORCH, "runai_model_streamer": {"SafetensorsStreamer": lib.function(streamer)}}
-
-
-def safetensors(lib: Library) -> Modules:
-    def prefetch(*_: Any, **__: Any) -> Any:
-        return lib.give(lib.manager(__iter__=lambda _: iter([("w", lib.tensor)])))
-
-    def opened(*_: Any, framework: str, **__: Any) -> Any:
-        tensor = (lambda: lib.tensor) if framework == "pt" else (lambda: lib.array)
-        return lib.give(lib.opened(tensor, prefetch=prefetch))
-
-    names = {
+def safetensors(lib: Library) -> dict[str, Any]:
+    found = {
         "SafetensorError": OwnError,
-        "deserialize": lib.function([("w", {**lib.entry, "data": lib.data})]),
-        "serialize_file": lib.function(),
-        "TensorSpec": lib.function(SimpleNamespace()),
-        "safe_open": lib.function() if lib.narrow else opened,
+        "deserialize()": [("w", {**lib.entry, "data": lib.data})],
+        "serialize_file()": None,
+        "TensorSpec()": Names(),
+        "safe_open(*)": lib.safe_open,
+        **{f"numpy.{name}()": {"w": lib.array} for name in ("load", "load_file")},
+        "numpy.save()": b"",
+        "numpy.save_file()": None,
+        **{f"torch.{name}()": {"w": lib.tensor} for name in ("load", "load_file")},
+        "torch.save_file()": None,
     }
-    arrays = {
-        **{name: lib.function(lambda: {"w": lib.array}) for name in ("load", "load_file")},
-        "save": lib.function(b""),
-        "save_file": lib.function(),
-    }
-    tensors = {
-        "load": lib.function(lambda: {"w": lib.tensor}),
-        "load_file": lib.function(lambda: {"w": lib.tensor}),
-        "save_file": lib.function(),
-    }
-    return {**TORCH, "safetensors": names, "safetensors.numpy": arrays, "safetensors.torch": tensors}
+    return TORCH | {f"safetensors.{name}": value for name, value in found.items()}
 
 
-def safetensors_frameworks(lib: Library) -> Modules:
+def safetensors_frameworks(lib: Library) -> dict[str, Any]:
     """Arrays of JAX are like those of NumPy; those of the others say their dtype in their own way."""
-
-    class Theirs:
-        dtype = NUMPY_NAMES.get(lib.dtype, "float77")
-        shape = lib.shape
-        size = len(lib.data)
-
-        def view(self, *_: Any) -> Any:
-            return self
-
-        def numpy(self) -> Any:
-            return lib.array
-
-        def reshape(self, *_: Any) -> Any:
-            return SimpleNamespace(view=lambda _: lib.data)
-
-    def modules(name: str, array: Callable[[], Any]) -> Modules:
-        names = {"load_file": lib.function(lambda: {"w": array()}), "save_file": lib.function()}
-        return {f"safetensors.{name}": names}
-
-    made: Any = SimpleNamespace(view=lambda _: made, reshape=lambda _: made)
-    jax = {
-        "config": SimpleNamespace(update=lambda *_: None),
-        "numpy": SimpleNamespace(asarray=lambda _: made),
-    }
-    types = {"float32": "float32", "bool_": "bool", "uint8": "uint8", "cpu": None}
-    calls = {"eval": lib.function(), "set_default_device": lambda _: None, "array": lambda _: made}
+    found = {"SafetensorError": OwnError, "flax.load_file()": {"w": lib.array}, "flax.save_file()": None}
+    for name in ("mlx", "paddle", "tensorflow"):
+        found |= {f"{name}.load_file()": {"w": lib.tensor}, f"{name}.save_file()": None}
     return {
-        "safetensors": {"SafetensorError": OwnError},
-        **modules("flax", lambda: lib.array),
-        **modules("mlx", Theirs),
-        **modules("paddle", Theirs),
-        **modules("tensorflow", Theirs),
-        "jax": jax,
-        "mlx.core": {**types, **calls},
-        "paddle": {"float32": "float32", "to_tensor": lambda _: made},
-        "tensorflow": {"convert_to_tensor": lambda _: made},
+        **{f"safetensors.{name}": value for name, value in found.items()},
+        **JAX,
+        **MLX,
+        "paddle.float32": "float32",
+        "paddle.to_tensor": make,
+        "tensorflow.convert_to_tensor": make,
     }
 
 
-def safetensors_arch(lib: Library) -> Modules:
-    return {"safetensors_arch": {"read_header": lib.function(lib.header)}}
-
-
-def safetensors_print(lib: Library) -> Modules:
-    return {"safetensors_print.cli": {"main": lib.function(0)}}
-
-
-def safetensors_streaming(lib: Library) -> Modules:
-    names = {
-        "load_file": lib.function(lambda: {"w": lib.tensor}),
-        "safe_open": lib.function(lambda: lib.opened(lambda: lib.tensor)),
-    }
-    return {**TORCH, "safetensors_streaming": names}
-
-
-def sft_cli(lib: Library) -> Modules:
-    row = SimpleNamespace(full_name="w", dtype=lib.dtype, shape=lib.shape)
-    index = SimpleNamespace(tensors=[row], metadata={"a": "b"})
-    return {
-        "sft.cli": {"app": lib.function(0)},
-        "sft.index": {"TensorIndex": SimpleNamespace(from_file=lib.function(index))},
-    }
-
-
-def tinygrad(lib: Library) -> Modules:
-    flat = SimpleNamespace(data=lib.function(memoryview(lib.data)))
+def tinygrad(lib: Library) -> dict[str, Any]:
+    data = {"data()": memoryview(lib.data)}
+    flat = lib.thing(data)
     flat.bitcast = lib.function(flat)
-    more = {"data": flat.data, "flatten": lib.function(flat)}
-    tensor = SimpleNamespace(dtype=lib.dtype, shape=lib.shape, **more)
-    made: Any = SimpleNamespace(reshape=lambda _: made)
-    state = {
-        "safe_dtypes": {"F32": "F32"},
-        "inverse_safe_dtypes": {"F32": "F32"},
-        "safe_load": lib.function({"w": tensor}),
-        "safe_load_metadata": lib.function(lambda: (None, 8, lib.header)),
-        "safe_save": lib.function(),
-    }
-    types = SimpleNamespace(uint8="uint8")
-    return {"tinygrad": {"Tensor": lambda *_, **__: made, "dtypes": types}, "tinygrad.nn.state": state}
-
-
-def torch_dcp(lib: Library) -> Modules:
-    listed = SimpleNamespace(size=lib.shape, properties=SimpleNamespace(dtype=lib.tensor.dtype))
-    metadata = SimpleNamespace(state_dict_metadata={"w": listed})
-    names = {
-        "HuggingFaceStorageReader": lib.function(lib.manager(read_metadata=lib.function(metadata))),
-        "HuggingFaceStorageWriter": lib.function(object()),
-        "load": lib.function(),
-        "save": lib.function(),
-    }
-    made = SimpleNamespace(**vars(MADE) | {"reshape": lib.function(lambda: lib.tensor)})
-    torch = TORCH["torch"] | {"empty": lib.function(made)}
-    return {"torch": torch, "torch.distributed.checkpoint": names}
-
-
-def transformers(lib: Library) -> Modules:
-    save = staticmethod(lib.function())
-    model = {"__init__": lambda *_: None, "post_init": lambda _: None, "save_pretrained": save}
     return {
-        **TORCH,
-        "transformers": {
-            "PretrainedConfig": type("PretrainedConfig", (), {}),
-            "PreTrainedModel": type("PreTrainedModel", (), model),
-        },
-        "transformers.modeling_utils": {"load_state_dict": lib.function(lambda: {"w": lib.tensor})},
-        "transformers.utils.hub": {"get_checkpoint_shard_files": lib.function((["one"], None))},
+        "tinygrad.Tensor": make,
+        "tinygrad.dtypes": Names(uint8="uint8"),
+        "tinygrad.nn.state.safe_dtypes": {"F32": "F32"},
+        "tinygrad.nn.state.inverse_safe_dtypes": {"F32": "F32"},
+        "tinygrad.nn.state.safe_load()": {"w": lib.row({**data, "flatten()": flat})},
+        "tinygrad.nn.state.safe_load_metadata()": (None, 8, lib.header),
+        "tinygrad.nn.state.safe_save()": None,
     }
 
 
-def unifiedefficientloader(lib: Library) -> Modules:
-    def opened() -> Any:
-        more = {
-            "get_dtype": lib.function(lambda: lib.tensor.dtype),
-            "get_shape": lib.function(lambda: lib.shape),
-        }
-        return lib.opened(lambda: lib.tensor, **more)
+def torch_dcp(lib: Library) -> dict[str, Any]:
+    listed = Names(size=lib.shape, properties=Names(dtype=lib.tensor.dtype))
+    metadata = Names(state_dict_metadata={"w": listed})
+    checkpoint = {
+        "HuggingFaceStorageReader()": lib.manager({"read_metadata()": metadata}),
+        "HuggingFaceStorageWriter()": Names(),
+        "load()": None,
+        "save()": None,
+    }
+    named = {f"torch.distributed.checkpoint.{name}": value for name, value in checkpoint.items()}
+    made = Made(reshape=lib.function(lib.tensor))
+    return {**TORCH, "torch.empty": lib.function(made), **named}
 
-    return {**TORCH, "unifiedefficientloader": {"UnifiedSafetensorsLoader": lib.function(opened)}}
 
-
-paddlenlp = paddleformers
-sglang = vllm = cut_out
-OTHERS = {
-    "reference/adapter.py:OverFsspec": reference_fsspec,
+FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
+    "accelerate": lambda lib: {
+        **TORCH,
+        "torch.Tensor": a_class(),
+        "torch.device": lambda _: None,
+        "torch.nn": Names(Module=a_class()),
+        "accelerate.load_checkpoint_in_model(*)": lib.into_model,
+        "accelerate.utils.load_state_dict()": {"w": lib.tensor},
+    },
+    "adaptersentry": lambda lib: {
+        "adaptersentry.parsers.adapter_file.open_adapter()": Names(
+            not_analyzed=[Names(category="unsupported")]
+        ),
+        "adaptersentry.parsers.safetensors.ALLOWED_DTYPES": {"F32": 4},
+        "adaptersentry.schemas.errors.ErrorCategory": Names(MALFORMED="malformed"),
+    },
+    "candle": lambda lib: {
+        "candle.Tensor": make,
+        "candle.utils.load_safetensors()": {"w": lib.row()},
+        "candle.utils.save_safetensors()": None,
+    },
+    "cryptotensors": lambda lib: {
+        "cryptotensors.SafetensorError": OwnError,
+        "cryptotensors.deserialize()": [("w", {**lib.entry, "data": lib.data})],
+        "cryptotensors.serialize_file()": None,
+        "cryptotensors.safe_open()": lib.opened(lib.array),
+        "cryptotensors.numpy.load_file()": {},
+        "cryptotensors.numpy.save_file()": None,
+    },
+    "diffusers": lambda lib: {
+        **TORCH,
+        "diffusers.ConfigMixin": a_class(),
+        "diffusers.ModelMixin": a_class(),
+        "diffusers.configuration_utils.register_to_config": lambda function: function,
+        "diffusers.models.model_loading_utils.load_state_dict()": {"w": lib.tensor},
+        "diffusers.utils.hub_utils._get_checkpoint_shard_files()": (["one"], None),
+    },
+    "fastsafetensors": lambda lib: {
+        **TORCH,
+        "fastsafetensors.SafeTensorsFileLoader()": lib.thing(
+            {
+                "add_filenames()": None,
+                "get_keys()": ["w"],
+                "get_shape()": lib.shape,
+                "copy_files_to_device()": lib.thing({"get_tensor()": lib.tensor, "close()": None}),
+                "close()": None,
+            }
+        ),
+        "fastsafetensors.SingleGroup()": Names(),
+        "fastsafetensors.fastsafe_open()": lib.opened(lib.tensor, {"metadata()": {lib.path: {"a": "b"}}}),
+        "fastsafetensors.st_types.DType": [Names(value="F32")],
+    },
+    "georefine_verify": lambda lib: {
+        "georefine_verify.sources.LocalFile()": Names(close=lambda: None),
+        "georefine_verify.sources.read_safetensors_header()": ({"w": lib.row()}, {"a": "b"}, 8),
+    },
+    "gguf": lambda lib: {
+        "gguf.utility.SafetensorsLocal()": Names(
+            tensors={"w": lib.row({"mmap_bytes()": np.frombuffer(lib.data, np.uint8)})}
+        )
+    },
+    "grit_datatype": lambda lib: {
+        "grit.scan.SEV_VIOLATION": 1,
+        "grit.scan.ScanReport()": Names(findings=[], unparseable=[], tensors=[lib.row()]),
+        "grit.scan.scan_file()": True,
+    },
+    "hayward": lambda lib: {"hayward.ModelFileScanner": lambda: lib.thing({"scan_file()": []})},
+    "huggingface_hub": lambda lib: {
+        **TORCH,
+        "huggingface_hub.parse_local_safetensors_file_metadata()": lib.parsed(),
+        "huggingface_hub.load_state_dict_from_file()": {"w": lib.tensor},
+        "huggingface_hub.load_torch_model(*)": lib.into_model,
+        "huggingface_hub.save_torch_state_dict()": None,
+        "huggingface_hub.HfApi": lambda **_: lib.thing({"parse_safetensors_file_metadata()": lib.parsed()}),
+        "huggingface_hub.set_client_factory": lambda _: None,
+        "huggingface_hub.errors.SafetensorsParsingError": OwnError,
+        "huggingface_hub.errors.NotASafetensorsRepoError": OwnError,
+        "huggingface_hub.utils._http.default_client_factory": None,
+        "httpx2.": None,
+    },
+    "instanttensor": lambda lib: {
+        **TORCH,
+        "instanttensor.safe_open()": lib.manager({"tensors()": lib.pairs}),
+    },
+    "mindspore": lambda lib: {"mindspore.load_checkpoint()": {"w": lib.thing({"asnumpy()": lib.array})}},
+    "mlx": lambda lib: {
+        **MLX,
+        "mlx.core.load(*)": lambda *_, return_metadata=False, **__: lib.give(
+            ({"w": lib.tensor}, {"a": "b"}) if return_metadata else {"w": lib.tensor}
+        ),
+        "mlx.core.save_safetensors()": None,
+    },
+    "model_fingerprint": lambda lib: {
+        "model_fingerprint.FileReader()": lib.manager(),
+        "model_fingerprint.main()": 0,
+        "model_fingerprint.parse_safetensors()": Names(
+            tensors=[lib.row({"dims": lib.shape})], metadata={"a": "b"}
+        ),
+    },
+    "modelaudit": lambda lib: {
+        "modelaudit.IssueSeverity": Names(DEBUG=0, INFO=1),
+        "modelaudit.scan_file()": Names(success=True, issues=[]),
+    },
+    "modelinfo_cli": lambda lib: {
+        "modelinfo.cli.main()": 0,
+        "modelinfo.parsers.safetensors.parse_safetensors_header()": {
+            "w": lib.entry,
+            "__metadata__": {"missing_shards": 0},
+        },
+    },
+    "modelvet": lambda lib: {
+        "modelvet.verify_path()": Names(accepted=True),
+        "modelvet.ModelvetError": OwnError,
+    },
+    "numpy": lambda lib: numpy_file(lib, "numpy.savez()"),
+    "onnx": lambda lib: {
+        **numpy_file(lib, "onnx.save_model()"),
+        "onnx.helper": Names(make_graph=make, make_model=make),
+        "onnx.numpy_helper": Names(from_array=make),
+    },
+    "onnx_safetensors": lambda lib: {
+        "onnx_safetensors.save_file()": None,
+        "onnx_safetensors._safetensors_io": lib.thing(
+            {
+                "_read_safetensors()": {"w": lib.row({"tobytes()": lib.data})},
+                "_SAFETENSORS_DTYPE_TO_IR_DTYPE": {"F32": "F32"},
+            }
+        ),
+        **{f"onnx_ir.{name}": make for name in ("Value", "Graph", "Model", "Tensor")},
+    },
+    "openvino_genai": lambda lib: {"openvino_genai.Adapter()": Names()},
+    "orbax": lambda lib: {
+        **JAX,
+        "orbax.checkpoint.experimental.v1.options": Names(CheckpointLayout=Names(SAFETENSORS=1)),
+        "orbax.checkpoint.experimental.v1.Context()": lib.manager(),
+        "orbax.checkpoint.experimental.v1.load()": {
+            "w": np.zeros(2, np.float32 if lib.dtype == "F32" else np.longdouble)
+        },
+    },
+    "paddleformers": paddleformers,
+    "paddlenlp": paddleformers,
+    "pure_safetensors": pure_safetensors,
+    "quantbenchx": lambda lib: {
+        "quantbenchx.profile_safetensors()": Names(
+            tensors=[lib.row({"dtype": Names(value=lib.dtype.lower())})], metadata={"a": "b"}
+        )
+    },
+    "reference": lambda lib: {
+        "stc_adapter.read_header()": lib.parsed(),
+        "stc_adapter.safe_open(*)": lib.safe_open,
+        "stc_adapter.open_index()": Names(tensors={"w": ("shard", lib.row())}),
+        "stc_adapter.load_file()": {},
+        "stc_adapter.save_file()": None,
+        "stc_adapter.save_sharded()": None,
+    },
+    "reference/adapter.py:OverFsspec": lambda lib: {
+        "stc_adapter.safe_open(*)": lib.safe_open,
+        "fsspec.open": lambda *_, **__: lib.manager(),
+        "aiohttp.": None,
+    },
+    "reminis": lambda lib: {
+        "reminis.safetensors_to_sqlite()": "model.db",
+        "reminis.safetensors_io.SAFETENSORS_DTYPES": {"F32": 4},
+        "reminis.safetensors_io.load_tensors()": {"w": (lib.dtype, lib.shape, lib.data)},
+    },
+    "runai_model_streamer": lambda lib: {
+        **TORCH,
+        "runai_model_streamer.SafetensorsStreamer()": lib.manager(
+            {"stream_file()": None, "get_tensors()": lib.pairs}
+        ),
+    },
+    "safetensors": safetensors,
     **{
         f"safetensors/adapter_frameworks.py:{name}": safetensors_frameworks
         for name in ("Flax", "Mlx", "Paddle", "TensorFlow")
     },
+    "safetensors_arch": lambda lib: {"safetensors_arch.read_header()": lib.header},
+    "safetensors_print": lambda lib: {"safetensors_print.cli.main()": 0},
+    "safetensors_streaming": lambda lib: {
+        **TORCH,
+        "safetensors_streaming.load_file()": {"w": lib.tensor},
+        "safetensors_streaming.safe_open()": lib.opened(lib.tensor),
+    },
+    "sft_cli": lambda lib: {
+        "sft.cli.app()": 0,
+        "sft.index.TensorIndex": lib.thing(
+            {"from_file()": Names(tensors=[lib.row({"full_name": "w"})], metadata={"a": "b"})}
+        ),
+    },
+    "sglang": cut_out,
+    "tinygrad": tinygrad,
+    "torch_dcp": torch_dcp,
+    "transformers": lambda lib: {
+        **TORCH,
+        "transformers.PretrainedConfig": a_class(),
+        "transformers.PreTrainedModel": a_class(
+            __init__=lambda *_: None, post_init=lambda _: None, save_pretrained=staticmethod(lib.function())
+        ),
+        "transformers.modeling_utils.load_state_dict()": {"w": lib.tensor},
+        "transformers.utils.hub.get_checkpoint_shard_files()": (["one"], None),
+    },
+    "unifiedefficientloader": lambda lib: {
+        **TORCH,
+        "unifiedefficientloader.UnifiedSafetensorsLoader()": lib.opened(
+            lib.tensor, {"get_dtype()": lib.tensor.dtype, "get_shape()": lib.shape}
+        ),
+    },
+    "vllm": cut_out,
+    "zarr": lambda lib: numpy_file(lib, "zarr.save_group()"),
 }
-_ADAPTERS = [entry.adapter for known in descriptors().values() for entry in known.entries]
-DUMMIES: dict[str, Callable[[Library], Modules]] = {
-    spec: OTHERS.get(spec) or globals()[spec.partition("/")[0]] for spec in _ADAPTERS if ".py:" in spec
-}
-"""Adapter -> the stand-in for its library, which is called like the folder of the adapter."""
+"""Folder of adapters, or one adapter -> the names of its library."""
+ADAPTERS = {e.adapter: e for known in descriptors().values() for e in known.entries if ".py:" in e.adapter}
+"""The adapters in Python."""
 
 
-def module(name: str, names: dict[str, Any]) -> ModuleType:
-    """A module, which counts as a package of whatever is below it."""
-    made = ModuleType(name)
-    made.__path__ = []
-    vars(made).update(names)
+def modules(adapter: str, library: Library) -> dict[str, ModuleType]:
+    """Make the modules of a library, each of which counts as a package of whatever is below it."""
+    made: dict[str, ModuleType] = {}
+    names = (FOLDERS.get(adapter) or FOLDERS[adapter.partition("/")[0]])(library)
+    for full, value in library.names(names).items():
+        module, _, name = full.rpartition(".")
+        parts = module.split(".")
+        for end in range(1, len(parts) + 1):
+            made.setdefault(package := ".".join(parts[:end]), ModuleType(package)).__path__ = []
+        vars(made[module])[name] = value
+    for full, module_of in made.items():
+        parent, _, last = full.rpartition(".")
+        if parent and not hasattr(made[parent], last):
+            setattr(made[parent], last, module_of)
     return made

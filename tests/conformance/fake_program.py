@@ -8,6 +8,7 @@ at once and knows no files.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
@@ -20,7 +21,7 @@ from typing import Any
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 if not sys.flags.isolated:
-    from known_files import holds
+    from known_files import as_bytes, content, holds
 
     if sys.argv[1] != "exit":
         from quick_reader import Reference
@@ -221,7 +222,6 @@ ACTS: dict[str, tuple[Act, ...]] = {
     "many-values": (lambda right: say({**right, "metadata": [[]] * 500_000}),),
 }
 """What is done in place of an answer, one after the other."""
-NESTED = b"[" * 900 + b"]" * 900
 LINES: dict[str, tuple[bytes, ...]] = {
     "good": (b"GOOD",),
     "noise": (b"GOOD",),
@@ -232,10 +232,6 @@ LINES: dict[str, tuple[bytes, ...]] = {
     "twice": (b"GOOD", b"GOOD"),
     "no-utf-8": (b'{"seq": SEQ, "outcome": "reject", "message": "caf\xe9"}',),
     "no-json": (b'{"seq": SEQ, "outcome": "reject", "message": "\\d"}',),
-    "deep-metadata": (b'{ACCEPT: [], "metadata": {"a": ' + NESTED + b"}}",),
-    "odd-types": (
-        b'{ACCEPT: [{"name": "w", "shape": {"a": []}, "dtype": [1], "nbytes": "8"}], "metadata": [[]]}',
-    ),
 }
 """Lines in place of an answer."""
 
@@ -243,7 +239,6 @@ LINES: dict[str, tuple[bytes, ...]] = {
 def spelled(line: bytes, right: Answer) -> bytes:
     following = {**right, "seq": right["seq"] + 1}
     for place, text in (
-        (b"ACCEPT", '"seq": SEQ, "outcome": "accept", "tensors"'),
         (b"SEQ1", str(following["seq"])),
         (b"SEQ", str(right["seq"])),
         (b"GOOD", json.dumps(right)),
@@ -277,8 +272,8 @@ def converse(how: str) -> None:
         request = json.loads(line)
         if request["cmd"] == "stop":
             return
-        if how == "device":
-            answer_for_device(request)
+        if how in WHOLLY:
+            WHOLLY[how](request)
         elif request["cmd"] == "start":
             write(b"a banner that is no JSON\n")
             steps = ["read"] if how in ONE_STEP else ["open", "read"]
@@ -305,6 +300,79 @@ def answer_for_device(request: Answer) -> None:
         say({"protocol": 1, "implementation": who, "steps": ["device"]})
     else:
         say({"error": {"message": f"no {device} here"}})
+
+
+CONTROL = "\x1b[2J\x1b]0;title\x07\u202eabc\x85\x9b31m"
+LOUD = f"{CONTROL}\u2028::warning::one\r\n::error file=a::two\n##[group]three\ud800"
+"""Text that tries to leave its line: escapes, bidi controls, workflow commands."""
+
+
+def die_loudly() -> None:
+    os.write(2, LOUD.encode("utf-8", "surrogatepass") + b"\n")
+    sys.exit(3)
+
+
+def answer_loudly(request: Answer) -> None:
+    """Answer with loud text in the way of the second argument."""
+    if request["cmd"] == "start":
+        if WORD == "dies-at-start":
+            die_loudly()
+        who = {"name": LOUD, "version": LOUD, "language": LOUD}
+        started = {"protocol": 1, "implementation": who, "steps": ["read"], "lacks": [LOUD[:50]]}
+        say({"error": {"message": LOUD}} if WORD == "refuses-to-start" else started)
+        return
+    if WORD == "dies":
+        die_loudly()
+    if WORD == "noise":
+        write(LOUD.replace("\ud800", "").encode() + b"\n")
+    row = dict.fromkeys(("name", "dtype", "shape", "nbytes", "sha256"), LOUD)
+    answers: dict[str, Answer] = {
+        "refuses": {"outcome": "reject", "message": LOUD, "exception": LOUD, "documented": False},
+        "tensors": {"outcome": "accept", "tensors": [row], "metadata": {LOUD: LOUD}},
+        "mistake": {"outcome": "harness-error", "message": LOUD},
+        "outcome": {"outcome": LOUD},
+    }
+    say({"seq": request["seq"], **answers.get(WORD, {"outcome": "accept", "tensors": []})})
+
+
+def answer_in_bytes(request: Answer, in_hex: bool = False) -> None:
+    """Check no encoding, and spell names as raw bytes or in hex."""
+
+    def spell(text: str) -> Any:
+        return {"hex": as_bytes(text).hex()} if in_hex else text
+
+    def read(path: str) -> Answer:
+        tensors, metadata = content(path)
+        more = [
+            {"name": spell(name), "dtype": dtype, "shape": shape, "nbytes": len(data)}
+            | {"sha256": hashlib.sha256(data).hexdigest()}
+            for name, dtype, shape, data in tensors
+        ]
+        pairs = [[spell(text) for text in pair] for pair in (metadata or {}).items()]
+        about = {"metadata_items": pairs} if in_hex else {"metadata": metadata}
+        return {"seq": request["seq"], "outcome": "accept", "tensors": more, **about}
+
+    if request["cmd"] == "start":
+        said: Answer = {"protocol": 1, "implementation": {"name": "bytes"}, "steps": ["read"]}
+    else:
+        try:
+            said = read(request["path"])
+        except (ValueError, KeyError) as err:
+            said = {"seq": request["seq"], "outcome": "reject", "message": str(err)}
+    write(as_bytes(json.dumps(said, ensure_ascii=False)) + b"\n")
+
+
+def answer_in_hex(request: Answer) -> None:
+    answer_in_bytes(request, in_hex=True)
+
+
+WHOLLY: dict[str, Callable[[Answer], None]] = {
+    "device": answer_for_device,
+    "loud": answer_loudly,
+    "raw": answer_in_bytes,
+    "hex": answer_in_hex,
+}
+"""Programs that answer every request in their own way."""
 
 
 def by_status(how: str, path: str) -> int:

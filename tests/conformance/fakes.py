@@ -10,6 +10,7 @@ import ctypes
 import mmap
 import os
 import resource
+import shutil
 import signal
 import sys
 import threading
@@ -19,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from known_files import holds
+from known_files import as_bytes, content, holds
 
 if TYPE_CHECKING:
     from .quick_reader import Reading, Reference
@@ -151,26 +152,6 @@ LiesAboutContent = instead(lie)
 # Other effects on the process
 
 
-def helper(**options: Any) -> Act:
-    """Leave a process behind, and note its id."""
-
-    def start(_: str) -> None:
-        import subprocess
-
-        left = subprocess.Popen(["sleep", "600"], **options)
-        Path(os.environ["HOSTILE_PID_FILE"]).write_text(str(left.pid), encoding="ascii")
-
-    return start
-
-
-def then_hang(act: Act) -> Act:
-    def hang(path: str) -> None:
-        act(path)
-        time.sleep(600)
-
-    return hang
-
-
 def flood_stderr(_: str) -> None:
     while True:
         os.write(2, b"error " * 1000)
@@ -191,16 +172,11 @@ def change_the_clock(_: str) -> None:
         setattr(time, name, lambda: 1e12)
 
 
-in_another_session = helper(start_new_session=True)
-LeavesAGrandchild = before(in_another_session)
-HangsWithAGrandchild = before(then_hang(in_another_session))
-HelperInAnotherGroup = before(then_hang(helper(preexec_fn=os.setpgrp)))
 ForksAndBothAnswer = before(lambda _: os.fork())
 FloodsStderr = before(flood_stderr)
 FloodsStderrFromAThread = before(flood_from_a_thread)
 LeavesThreads = before(leave_threads)
 ChangesTheClock = before(change_the_clock)
-ClosesStdin = before(lambda _: os.close(0))
 ClosesStderr = before(lambda _: os.close(2))
 ClosesEverything = before(lambda _: os.closerange(0, 64))
 ChangesFolder = before(lambda _: os.chdir("/"))
@@ -232,8 +208,6 @@ def empty_all(path: str) -> None:
 
 
 def move_the_folder(path: str) -> None:
-    import shutil
-
     folder = Path(path).parent
     folder.rename(folder.with_name(folder.name + "-moved"))
     shutil.rmtree(folder.with_name(folder.name + "-moved"))
@@ -321,40 +295,46 @@ def move_report(record: Path) -> None:
     record.parent.symlink_to("elsewhere")
 
 
-def replace_record(record: Path) -> None:
-    data = record.read_bytes()
-    record.unlink()
-    record.write_bytes(data)
-
-
-def change_record(record: Path) -> None:
-    with record.open("r+b") as file:
-        file.write(b"[")
-
-
 MovesTheReport = spoil_report(move_report)
 RemovesTheRecord = spoil_report(Path.unlink)
-ReplacesTheRecord = spoil_report(replace_record)
-ChangesTheRecord = spoil_report(change_record)
+ReplacesTheRecord = spoil_report(lambda record: os.replace(shutil.copy(record, f"{record}.new"), record))
+ChangesTheRecord = spoil_report(lambda record: record.write_bytes(b"[" + record.read_bytes()[1:]))
 LinksTheSummary = spoil_report(lambda record: record.with_name("summary.md").symlink_to("../victim"))
 
-# Memory in place of content
+# Other content
+
+
+def reading(change: Callable[[Any], Any], **more: Any) -> type[Reference]:
+    """Make a reader that changes what it has read."""
+
+    class Changes(Reference):
+        name = "fake"
+        version = "1.0"
+
+        def read(self, path: str) -> Any:
+            return change(super().read(path))
+
+    return type("Changes", (Changes,), more)
+
+
+def refuse_f32(content: Any) -> Any:
+    if any(row[1] == "F32" for row in content["tensors"]):
+        raise ValueError("F32 is not known here")
+    return content
+
+
+LosesMetadata = reading(lambda content: {**content, "metadata": {}})
+NeedsNotF32 = reading(refuse_f32, lacks=("dtype-f32",))
 
 
 def hand_out(memory: Callable[[int], bytes]) -> type[Reference]:
     """Make a reader that allocates room for the data and forgets to read it."""
 
-    class HandsOut(Reference):
-        name = "hostile"
+    def changed(content: Any) -> Any:
+        rows = [(name, dtype, shape, memory(len(data))) for name, dtype, shape, data in content["tensors"]]
+        return {**content, "tensors": rows}
 
-        def read(self, path: str) -> Any:
-            content = super().read(path)
-            rows = [
-                (name, dtype, shape, memory(len(data))) for name, dtype, shape, data in content["tensors"]
-            ]
-            return {**content, "tensors": rows}
-
-    return HandsOut
+    return reading(changed)
 
 
 def fresh(size: int) -> bytes:
@@ -423,18 +403,6 @@ class Flaps(Reference):
             self.profile("hardened")
 
 
-class NeedsNotF32(Reference):
-    """Declares to lack F32 and says so per file."""
-
-    lacks = ("dtype-f32",)
-
-    def read(self, path: str) -> Any:
-        answer = super().read(path)
-        if any(row[1] == "F32" for row in answer["tensors"]):
-            raise ValueError("F32 is not known here")
-        return answer
-
-
 class Noisy(Reference):
     """Prints on standard output, through Python and past it; the answers are right."""
 
@@ -490,16 +458,6 @@ class NoSteps:
     """Has neither open nor read."""
 
 
-class LosesMetadata(Reference):
-    """Reads every file, but reports empty metadata."""
-
-    name = "fake"
-    version = "1.0"
-
-    def read(self, path: str) -> Any:
-        return {**super().read(path), "metadata": {}}
-
-
 class OldApi(AlwaysAccepts):
     """Accepts any arguments, but lacks the function with which the adapter reads elements."""
 
@@ -516,3 +474,29 @@ class Lazy(Reading):
         with suppress(ValueError):
             return super().open(path)
         return []
+
+
+# Readers on Python's json, which check no encoding
+
+
+class GivesBytes:
+    """An adapter for a library that returns names as bytes."""
+
+    def read(self, path: str) -> Any:
+        for name, dtype, shape, data in content(path)[0]:
+            yield as_bytes(name), dtype, shape, data
+
+
+class Surrogates:
+    """Names and words with lone surrogates, and numbers of any size."""
+
+    def read(self, path: str) -> Any:
+        if holds(path, "framing/no-bytes", "framing/one-tensor"):
+            raise ValueError("refused: \ud800 and \udcff")
+        if holds(path, "layout/two-dtypes"):
+            return {"tensors": [("\udfff", "F\udc80", [10**30], b"")], "metadata": {"\ud800": "\udc80"}}
+        if holds(path, "layout/hole-between-two"):
+            raise NotImplementedError("\udc81")
+        rows, metadata = content(path)
+        out = [(name, dtype, [10**30, -(2**70)], b"") for name, dtype, *_ in rows]
+        return {"tensors": out, "metadata": metadata}

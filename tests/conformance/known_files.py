@@ -5,6 +5,7 @@ The fakes import this by its bare name: they are programs of their own, with thi
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -25,3 +26,22 @@ def holds(path: str, *patterns: str) -> bool:
     """Return whether a file has the bytes of one of the corpus, named by area and name or a glob."""
     data = Path(path).read_bytes()
     return any(data in _contents(pattern) for pattern in patterns or (TRIGGER,))
+
+
+def content(path: str) -> tuple[list[tuple[str, str, list[int], bytes]], dict[str, str] | None]:
+    """Tensors and metadata of a file, in which each byte that is no UTF-8 is a lone surrogate."""
+    raw = Path(path).read_bytes()
+    if len(raw) < 8:
+        raise ValueError("no length")
+    end = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:end].decode("utf-8", "surrogateescape"))
+    metadata = header.pop("__metadata__", None)
+    rows = [
+        (name, entry["dtype"], entry["shape"], raw[end:][slice(*entry["data_offsets"])])
+        for name, entry in header.items()
+    ]
+    return rows, metadata
+
+
+def as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

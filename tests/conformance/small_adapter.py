@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ from proof.broken.holders import ZerosForMissingBytes
 from proof.broken.sharers import EndsInAnotherProcess, GoesThenReads
 
 
+def of(kind: Callable[[], Any], method: str, paths: int = 1) -> Callable[..., Any]:
+    """Make a method of an adapter, the first arguments of which are paths."""
+
+    def call(_self: object, *given: Any) -> Any:
+        return getattr(kind(), method)(*map(Path, given[:paths]), *given[paths:])
+
+    return call
+
+
 class Small:
     """Everything right, with every step."""
 
@@ -37,64 +47,52 @@ class Small:
         names = [row["name"] for row in content["tensors"]]
         return {"tensors": self.rows(path, names), "metadata": content["metadata"]}
 
-    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
-        return SmallSlicer().slice(Path(path), tensor, index)
-
-    def write(self, path: str, tensors: Any, metadata: Any) -> None:
-        SmallWriter().write(Path(path), tensors, metadata)
-
-    def resave(self, path: str) -> None:
-        SmallWriter().resave(Path(path))
-
-    def save_sharded(self, folder: str, tensors: Any, metadata: Any, max_shard_size: int) -> None:
-        SmallSharder().save_sharded(Path(folder), tensors, metadata, max_shard_size)
-
-    def hold(self, path: str) -> Any:
-        return SmallHolder().hold(Path(path))
-
-    def remote(self, url: str) -> Any:
-        return Fetcher().remote(url)
-
-    def share(self, path: str) -> Any:
-        return SmallHolder().share(Path(path))
-
-    def export(self, path: str, folder: str) -> None:
-        SmallExporter().export(Path(path), Path(folder))
+    slice = of(SmallSlicer, "slice")
+    write = of(SmallWriter, "write")
+    resave = of(SmallWriter, "resave")
+    save_sharded = of(SmallSharder, "save_sharded")
+    hold = of(SmallHolder, "hold")
+    share = of(SmallHolder, "share")
+    remote = of(Fetcher, "remote", 0)
+    export = of(SmallExporter, "export", 2)
 
 
-class ExportsByName(Small):
+def but(**members: Any) -> type[Small]:
+    """Make a variant of the right adapter."""
+    return type("Variant", (Small,), members)
+
+
+ExportsByName = but(export=of(JoinsNames, "export", 2))
+AnyRange = but(remote=of(AnyRangeTaken, "remote", 0))
+WritesNothing = but(write=lambda *_: None)
+WholeTensor = but(slice=lambda self, path, tensor, _: Small.slice(self, path, tensor, ()))
+Zeros = but(hold=lambda _, path: ZerosForMissingBytes(Path(path)))
+DiesWhenHeld = but(hold=lambda *_: os.abort())
+DiesInAChild = but(share=lambda _, path: EndsInAnotherProcess(Path(path)))
+WaitsInAChild = but(share=lambda _, path: WaitsFor(Path(path), threading.get_native_id()))
+OnePosition = but(share=lambda _, path: Shared(GoesThenReads(Path(path))))
+NotForThreads = type("NotForThreads", (OnePosition,), {"lacks": ("threads", "fork")})
+
+
+class ExportsBeforeItGivesUp(Small):
     def export(self, path: str, folder: str) -> None:
         JoinsNames().export(Path(path), Path(folder))
-
-
-class ExportsBeforeItGivesUp(ExportsByName):
-    def export(self, path: str, folder: str) -> None:
-        super().export(path, folder)
         raise NotImplementedError("such a name")
 
 
 class TellsTheAddress(Small):
     def remote(self, url: str) -> Any:
         try:
-            return super().remote(url)
+            return Fetcher().remote(url)
         except NotTheFileError as err:
             raise RuntimeError(f"{err} of {url}") from err
 
 
-class AnyRange(Small):
-    def remote(self, url: str) -> Any:
-        return AnyRangeTaken().remote(url)
-
-
-class OnePosition(Small):
-    """Goes to a position and reads there, with one position for all threads."""
-
-    def share(self, path: str) -> Any:
-        return Shared(GoesThenReads(Path(path)))
-
-
 class Shared:
-    """A handle whose tensors are inspected after all are read."""
+    """A handle whose tensors are inspected after all are read.
+
+    It goes to a position and reads there, with one position for all threads.
+    """
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -123,27 +121,9 @@ class LookedAtLate(tuple[Any, ...]):
         return iter(self.look())
 
 
-class NotForThreads(OnePosition):
-    """Says in its documentation that a handle is for one thread and one process."""
-
-    lacks = ("threads", "fork")
-
-
-class DiesInAChild(Small):
-    """Ends a process that did not open the file."""
-
-    def share(self, path: str) -> Any:
-        return EndsInAnotherProcess(Path(path))
-
-
-class WaitsInAChild(Small):
+class WaitsFor(Handle):
     """Waits in a child for a thread that the fork did not copy."""
 
-    def share(self, path: str) -> Any:
-        return WaitsFor(Path(path), threading.get_native_id())
-
-
-class WaitsFor(Handle):
     def __init__(self, path: Path, thread: int) -> None:
         self.thread = thread
         super().__init__(path)
@@ -160,8 +140,7 @@ class RequiresTheSuffix(Small):
         return super().read(path)
 
 
-class DocumentsTheSuffix(RequiresTheSuffix):
-    lacks = ("other-suffix",)
+DocumentsTheSuffix = type("DocumentsTheSuffix", (RequiresTheSuffix,), {"lacks": ("other-suffix",)})
 
 
 class LeavesFilesOpen(Small):
@@ -179,20 +158,12 @@ OPENED: list[Any] = []
 
 
 class KeepsHandles(Small):
-    """Keeps each handle until it is closed."""
-
     def hold(self, path: str) -> Any:
         OPENED.append(super().hold(path))
         return OPENED[-1]
 
 
-class DocumentsClosing(KeepsHandles):
-    lacks = ("drop",)
-
-
-class OneTemporaryName(Small):
-    def write(self, path: str, tensors: Any, metadata: Any) -> None:
-        SlowWithOneTemporaryName().write(Path(path), tensors, metadata)
+DocumentsClosing = type("DocumentsClosing", (KeepsHandles,), {"lacks": ("drop",)})
 
 
 class SlowWithOneTemporaryName(SmallWriter):
@@ -204,45 +175,13 @@ class SlowWithOneTemporaryName(SmallWriter):
         time.sleep(0.05)
 
 
-class WritesNothing(Small):
-    def write(self, path: str, tensors: Any, metadata: Any) -> None:
-        return
+OneTemporaryName = but(write=of(SlowWithOneTemporaryName, "write"))
 
 
 class LeavesRubbish(Small):
-    """Saves correctly, but leaves a temporary file."""
-
     def write(self, path: str, tensors: Any, metadata: Any) -> None:
         Path(path + ".tmp").write_bytes(b"rubbish")
         super().write(path, tensors, metadata)
-
-
-class WholeTensor(Small):
-    """Gives the whole tensor for every slice."""
-
-    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
-        return SmallSlicer().slice(Path(path), tensor, ())
-
-
-class Zeros(Small):
-    """Gives zeros for bytes that are gone."""
-
-    def hold(self, path: str) -> Handle:
-        return ZerosForMissingBytes(Path(path))
-
-
-class DiesWhenHeld(Small):
-    def hold(self, path: str) -> Any:
-        os.abort()
-
-
-class Slow(Small):
-    """Takes too much time, and memory, for files with a budget."""
-
-    def read(self, path: str) -> Any:
-        self.kept = bytearray(200 << 20)
-        time.sleep(0.02)
-        return super().read(path)
 
 
 class FollowsIndex:
@@ -256,8 +195,6 @@ class FollowsIndex:
 
 
 class Validator:
-    """Says yes or no."""
-
     name = "validator"
 
     def check(self, path: str) -> bool:

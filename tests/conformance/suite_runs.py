@@ -64,6 +64,10 @@ def corpus_of(folder: Path, *beginnings: str) -> Path:
     return folder
 
 
+def argv_of(target: Path | None) -> list[str]:
+    return ["-q", "--color=no", *([str(target)] if target else ["--pyargs", "safetensors_conformance"])]
+
+
 def suite(
     *arguments: str, cwd: Path = REPOSITORY, target: Path | None = SUITE
 ) -> subprocess.CompletedProcess[str]:
@@ -71,9 +75,7 @@ def suite(
 
     The plugin of hypothesis stays out, which has nothing to do there and takes long to import.
     """
-    argv = [sys.executable, "-m", "pytest", "-q", "--color=no"]
-    argv += ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
-    argv += [str(target)] if target is not None else ["--pyargs", "safetensors_conformance"]
+    argv = [sys.executable, "-m", "pytest", *argv_of(target), "-pno:cacheprovider", "-pno:hypothesispytest"]
     return subprocess.run(
         [*argv, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
     )
@@ -90,9 +92,8 @@ def suite_here(
     *arguments: str, cwd: Path = REPOSITORY, target: Path | None = SUITE
 ) -> subprocess.CompletedProcess[str]:
     """Run the suite in this process, which saves the start of one; return the same."""
-    argv = ["-q", "--color=no", *(f"-pno:{name}" for name in OTHERS)]
-    argv += [str(target)] if target is not None else ["--pyargs", "safetensors_conformance"]
+    argv = [*argv_of(target), *(f"-pno:{name}" for name in OTHERS), *arguments]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = pytest.main([*argv, *arguments])
+        status = pytest.main(argv)
     return subprocess.CompletedProcess(argv, int(status), out.getvalue(), err.getvalue())

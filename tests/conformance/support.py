@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
 import psutil
+from click.testing import CliRunner
 
 from safetensors_corpus import Case, Manifest, load_manifest
 
@@ -20,18 +22,17 @@ SUITE = REPOSITORY / "conformance"
 STC = (sys.executable, "-c", "from safetensors_reference.main import main; main()")
 
 
-def fake(name: str) -> str:
-    """Selector of a fake Python reader."""
-    return f"py:{HERE / 'fakes.py'}:{name}"
+def fake(name: str, module: str = "fakes") -> str:
+    """Selector of a fake reader in Python, by its class and module."""
+    return f"py:{HERE / module}.py:{name}"
+
+
+device_loader = functools.partial(fake, module="device_fakes")
+"""Selector of a fake loader onto a device."""
 
 
 QUICK = f"py:{HERE / 'quick_reader.py'}:Reference"
 """Selector of a right reader that starts at once and calls itself reference."""
-
-
-def device_loader(name: str) -> str:
-    """Selector of a fake loader onto a device."""
-    return f"py:{HERE / 'device_fakes.py'}:{name}"
 
 
 PROGRAM = HERE / "fake_program.py"
@@ -45,6 +46,13 @@ def stdio(how: str, *words: object, isolated: bool = False) -> str:
 def by_exit(how: str, *words: object, isolated: bool = False) -> str:
     """Selector of the program that says yes or no by its exit status."""
     return stdio("exit", how, *words, "{path}", isolated=isolated).replace("cmd:", "exit:", 1)
+
+
+def call(command: click.Command, *arguments: str | Path) -> tuple[int, str]:
+    """Call a command in this process; return its exit status and what it printed."""
+    result = CliRunner().invoke(command, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
 
 
 def is_running(pid: int) -> bool:

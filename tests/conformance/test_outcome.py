@@ -63,9 +63,8 @@ def test_a_writer_is_asked_about_every_file_that_it_can_write() -> None:
 
 
 def test_no_case_is_asked_whose_rule_is_of_an_area_that_is_not_claimed() -> None:
-    lister = Implementation(
-        "l", "1", "Python", ("open", "index"), areas=frozenset({"header", "shape", "index"})
-    )
+    areas = frozenset({"header", "shape", "index"})
+    lister = Implementation("l", "1", "Python", ("open", "index"), areas=areas)
     asked = [case for case in committed().cases if lister.steps_of(case)]
     families = {c.rules[0][:3] for c in asked if c.expect is None or c.expect.outcome == "reject"}
     assert {"HDR", "SHP", "IDX"} <= families

@@ -1,8 +1,8 @@
-"""Foreign text stays on its line, escaped, in terminals, pytest's output, JUnit files and records."""
+"""Foreign text stays on its line, escaped, wherever it is shown; names that are not UTF-8 stay themselves."""
 
 from __future__ import annotations
 
-import sys
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,15 @@ import pytest
 import tomlkit
 from click.testing import CliRunner, Result
 
+from safetensors_conformance.case_verdict import CaseVerdict
+from safetensors_conformance.cli.report import report as report_command
+from safetensors_conformance.cli.run import run as run_command
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_reference.main import main
 
 from ..suite_runs import suite_here
-from ..support import HERE, QUICK
+from ..support import PROGRAM, QUICK, TRIGGER, cases, fake, stdio
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -23,7 +28,7 @@ WAYS = ("dies-at-start", "refuses-to-start", "dies", "noise", "refuses", "tensor
 
 
 def loud(how: str) -> str:
-    return f"cmd:{sys.executable} -IS {HERE / 'loud_fake.py'} {how}"
+    return stdio("loud", how, isolated=True)
 
 
 def called(*arguments: str) -> Result:
@@ -97,3 +102,49 @@ def test_a_stale_entry_is_shown_no_more_raw(tmp_path: Path, few_cases: Path) -> 
     ran = suite_here(*args, "-k", "baseline")
     assert "matches no case" in ran.stdout
     assert_tame(ran.stdout)
+
+
+# Names that are not UTF-8 differ from every name of a valid file and affect no other verdict
+
+
+NO_UTF8 = ("header/name-bytes-ff", "header/bytes-in-name-latin-1-letter", "header/name-bytes-surrogate")
+VALID = (TRIGGER, "layout/two-dtypes", "header/edges-of-utf8-in-name", "header/edges-of-utf8-in-metadata")
+
+
+def verdicts(selector: str, *ids: str) -> dict[str, CaseVerdict]:
+    with Session(CaseRunner(resolve(selector))) as session:
+        session.runner.plan(cases(*ids))
+        return {case.id: session.judge(case) for case in cases(*ids)}
+
+
+@pytest.mark.parametrize("selector", [stdio("raw"), stdio("hex"), fake("GivesBytes")])
+def test_who_takes_such_a_name_is_found_out_and_is_right_about_the_others(selector: str) -> None:
+    found = verdicts(selector, *NO_UTF8, *VALID)
+    told = {case: verdict.verdict for case, verdict in found.items()}
+    assert told == dict.fromkeys(NO_UTF8, "wrong-accept") | dict.fromkeys(VALID, "pass")
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize("selector", [stdio("raw"), fake("GivesBytes"), fake("Surrogates")])
+def test_records_and_reports_hold_such_names(tmp_path: Path, selector: str) -> None:
+    runner = CliRunner()
+    names = ["--case", "header/name-bytes-*", "--case", "layout/*two-dtypes", "--case", "framing/*"]
+    ran = runner.invoke(run_command, ["--impl", selector, "--no-smoke", "--report", str(tmp_path), *names])
+    assert ran.exit_code == 1, ran.output
+    assert "wrong-accept 0" not in ran.output or "wrong-content 0" not in ran.output
+    (record,) = tmp_path.glob("*.jsonl")
+    rows = [json.loads(line) for line in record.read_bytes().decode("ascii").splitlines()]
+    assert any("\\udc" in json.dumps(row.get("content")) for row in rows)
+    out = tmp_path / "audit"
+    everything = [
+        "--html",
+        "--markdown",
+        "--sarif",
+        "--intoto",
+        "--badge",
+        f"--artifact={selector}={PROGRAM}",
+    ]
+    reported = runner.invoke(report_command, [str(record), "-o", str(out), *everything])
+    assert reported.exit_code == 0, reported.output
+    for path in out.iterdir():
+        path.read_bytes().decode("utf-8")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import click
 import pytest
-from click.testing import CliRunner
 
 from safetensors_conformance.cli import site as module
 from safetensors_conformance.cli.examples import copy_examples, examples
@@ -15,7 +13,7 @@ from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
 
-from ..support import REPOSITORY, fake
+from ..support import REPOSITORY, call, fake
 
 EXAMPLES = REPOSITORY / "docs" / "examples"
 
@@ -24,11 +22,6 @@ EXAMPLES = REPOSITORY / "docs" / "examples"
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("STC_CACHE", str(tmp_path))
     return tmp_path
-
-
-def call(command: click.Command, *args: str) -> tuple[int, str]:
-    result = CliRunner().invoke(command, args)
-    return result.exit_code, result.output
 
 
 def test_an_environment_is_removed_and_its_absence_told(cache: Path) -> None:
@@ -60,28 +53,25 @@ def test_what_is_built_by_hand_is_brought_as_its_language_takes(name: str, how: 
     assert f"then give: --impl {name}={how}\n" in call(impl, "info", name)[1]
 
 
-def test_all_of_the_documents_are_there() -> None:
+def test_all_are_there_and_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} <= set(examples())
     status, out = call(copy_examples)
     assert (status, [line.split()[0] for line in out.splitlines()]) == (0, list(examples()))
-
-
-def test_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetensors_conformance.cli.examples.FOLDERS", (tmp_path / "shims", tmp_path / "no"))
     for name in ("go/shim.go", "go/example/main.go", "_cache/x", "one.py"):
         (tmp_path / "shims" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "shims" / name).write_text(name)
     assert call(copy_examples) == (0, "go      go/example/main.go go/shim.go\none.py\n")
-    out = tmp_path / "out"
-    go = ("go", "-o", str(out))
-    assert call(copy_examples, *go) == (0, f"{out}/go/example/main.go\n{out}/go/shim.go\n")
-    (out / "go" / "shim.go").write_text("mine")
-    (out / "go" / "example" / "main.go").unlink()
+    folder = tmp_path / "out"
+    go = ("go", "-o", str(folder))
+    assert call(copy_examples, *go) == (0, f"{folder}/go/example/main.go\n{folder}/go/shim.go\n")
+    (folder / "go" / "shim.go").write_text("mine")
+    (folder / "go" / "example" / "main.go").unlink()
     assert call(copy_examples, *go)[0] == 1
-    assert not (out / "go" / "example" / "main.go").exists()
+    assert not (folder / "go" / "example" / "main.go").exists()
 
 
-def test_one_is_copied_with_its_mode_and_nothing_is_overwritten(
+def test_one_is_copied_with_its_mode_and_over_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -92,7 +82,7 @@ def test_one_is_copied_with_its_mode_and_nothing_is_overwritten(
     assert call(copy_examples, "-o", "new/folder", "mylib.py") == (0, "new/folder/mylib.py\n")
     copied.write_text("mine")
     for name, status, says in (
-        ("exit_check.sh", 1, "exists and differs"),
+        ("exit_check.sh", 1, "and differs"),
         ("stdio_reader.cc", 2, "mean stdio_reader.c"),
     ):
         done, out = call(copy_examples, name)

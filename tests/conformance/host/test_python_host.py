@@ -311,7 +311,7 @@ def test_an_adapter_that_is_none_is_told_at_the_start(attributes: dict[str, Any]
     assert words in answer["error"]["message"]
 
 
-def test_the_marked_adapter_of_the_documentation_says_whose_mistake_it_was(
+def test_the_documented_adapter_says_whose_mistake_it_was(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     page = (REPOSITORY / "docs" / "plug-in.md").read_text(encoding="utf-8")
@@ -363,6 +363,7 @@ const ways = (call, refused, UNTOLD) => ({
   number: () => row({ data: 8 }),
   list: () => row({ data: [1, 2] }),
   void: () => row({ data: null }),
+  bytes: () => row({ name: new Uint8Array([0x77, 0xff]) }),
   unnamed: () => row({ name: undefined }),
   deep: () => row({ name: nest }),
   null: () => null,
@@ -398,6 +399,7 @@ CONTENT: dict[str, dict[str, Any]] = {
     "untold": {"shape": None, "dtype": None},
     "odd": {"shape": ODD},
     "views": {"nbytes": 8},
+    "bytes": {"name": "w\udcff"},
 }
 MISTAKES = (
     *("number", "list", "void", "unnamed", "deep", "null", "five", "holes", "tensors", "getter"),
@@ -461,15 +463,13 @@ def test_an_adapter_in_javascript_without_marks_is_believed(tmp_path: Path) -> N
         ("open: 5", "open of the adapter must be a method, not of the type number"),
     ],
 )
-def test_an_adapter_in_javascript_that_is_none_is_told_at_the_start(
-    attributes: str, words: str, tmp_path: Path
-) -> None:
+def test_an_adapter_in_javascript_that_is_none_is_told(attributes: str, words: str, tmp_path: Path) -> None:
     text = f"export const make = () => ({{ name: 'odd', read: () => [], {attributes} }});"
     with pytest.raises(StartError, match=words):
         javascript(tmp_path, text).start()
 
 
-def test_a_module_that_a_writer_imports_late_leaves_no_truncated_bytecode(
+def test_what_a_writer_imports_late_leaves_no_bytecode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "imported_late.py").write_text(f"NAMES = {[f'name {n}' for n in range(500)]}", "utf-8")

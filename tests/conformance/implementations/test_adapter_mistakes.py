@@ -21,7 +21,7 @@ from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.descriptor import HERE, descriptors
 from safetensors_corpus import sharing
 
-from ..dummy_libraries import DUMMIES, Library, OwnError, module
+from ..dummy_libraries import ADAPTERS, Library, OwnError, modules
 
 Load = Callable[..., tuple[Any, Library]]
 LOADED = ("given", "header_rows", "lacking", "torch_given", "torch_rows", "weight_iterators", "stc_adapter")
@@ -47,18 +47,16 @@ def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Load]:
 
     def make(spec: str, **more: Any) -> tuple[Any, Library]:
         library = Library(str(path), **more)
-        modules = DUMMIES[spec](library)
-        for name in {part for full in modules for part in _with_parents(full)}:
-            monkeypatch.setitem(sys.modules, name, module(name, modules.get(name, {})))
-        for name in sorted(modules):
-            parent, _, last = name.rpartition(".")
-            if parent and not hasattr(sys.modules[parent], last):
-                monkeypatch.setattr(sys.modules[parent], last, sys.modules[name], raising=False)
+        made = modules(spec, library)
+        replaced = vars(made.pop("stc_adapter", SimpleNamespace()))
+        for name, module in made.items():
+            monkeypatch.setitem(sys.modules, name, module)
         for name in LOADED:
             monkeypatch.delitem(sys.modules, name, raising=False)
         adapter = host.load(f"{HERE / spec.partition(':')[0]}:{spec.partition(':')[2]}")
-        for name, value in library.after.items():
-            monkeypatch.setattr(sys.modules["stc_adapter"], name, value)
+        for name, value in replaced.items():
+            if not name.startswith("__"):
+                monkeypatch.setattr(sys.modules["stc_adapter"], name, value)
         assert host.invalid_part(adapter) is None
         if spec == "reference/adapter.py:Reference":
             adapter.device = None  # takes torch itself; its device step has tests of its own
@@ -67,11 +65,6 @@ def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Load]:
     yield make
     for name in LOADED:
         sys.modules.pop(name, None)
-
-
-def _with_parents(name: str) -> Iterator[str]:
-    parts = name.split(".")
-    return (".".join(parts[:end]) for end in range(1, len(parts) + 1))
 
 
 def has(adapter: Any, steps: tuple[str, ...]) -> list[str]:
@@ -133,7 +126,7 @@ def _device(adapter: Any, library: Library) -> dict[str, Any]:
     return {"outcome": "accept", "tensors": told}
 
 
-every_adapter = pytest.mark.parametrize("spec", DUMMIES)
+every_adapter = pytest.mark.parametrize("spec", ADAPTERS)
 
 
 @every_adapter

@@ -1,26 +1,20 @@
-"""Adapters of installed implementations start, pass the smoke cases, and lack what they declare.
-
-Nothing is installed here: an implementation whose environment was not made (``stc impl sync``) is skipped.
-
-A refusal of a file that needs a lacking feature counts as unsupported, whatever the reason was, so a false
-declaration hides faults. Each declared feature is held against a valid file that needs nothing else, and
-against such a file to be written.
-"""
+"""Adapters of installed implementations start, pass the smoke cases, and lack what they declare."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.implementations.support import lacking
+from safetensors_conformance.implementations.support import cut_out, lacking
 from safetensors_conformance.run.session import CaseRunner, Session, smoke
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 
-from ..support import HERE, committed
+from ..support import committed
 from .known import every_known, there
 
 CASES = {
@@ -71,25 +65,6 @@ def test_an_installed_implementation_passes_the_smoke_cases_and_lacks_what_is_de
         assert not_refused(session) == []
 
 
-@pytest.mark.parametrize(
-    ("base", "declared", "seen"),
-    [
-        ("Reference", "dtype-f4", ["dtype/eight-elements-f4: pass", "writer/dtype-f4: pass"]),
-        ("AlwaysAccepts", "escape-in-key", ["header/name-with-text-of-escape: wrong-content"]),
-        ("AlwaysRejects", "dtype-f4", []),
-    ],
-)
-def test_a_false_declaration_is_seen(base: str, declared: str, seen: list[str], tmp_path: Path) -> None:
-    adapter = tmp_path / "declaring.py"
-    adapter.write_text(
-        f"import sys\nsys.path.append({str(HERE)!r})\nfrom fakes import {base}\n"
-        f"class Declaring({base}):\n    lacks = ({declared!r},)\n",
-        encoding="utf-8",
-    )
-    with Session(CaseRunner(resolve(f"py:{adapter}:Declaring"))) as session:
-        assert not_refused(session) == [f"{declared}, {case}" for case in seen]
-
-
 def test_the_files_need_the_feature_and_are_valid() -> None:
     for feature, case in ((name, case) for name in CASES for case in witnesses(name)):
         assert case.expect is not None
@@ -102,3 +77,59 @@ def test_the_known_dtypes_may_come_one_by_one() -> None:
     others = [code for code in lacking.CODES if code not in known]
     assert len(others) == len(lacking.CODES) - len(known)
     assert lacking.all_but(code for code in known) == lacking.dtypes(*others)
+
+
+# One module of a package, imported alone while the rest of the package is absent
+
+
+MODULE = """
+import whole
+import whole.deep.part
+from other import Base, decorate
+from whole.options import level
+
+@decorate(once=True)
+def forgotten():
+    pass
+
+class Loader(Base):
+    def load(self, path):
+        return path, level, whole.deep.part.ANYTHING
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a package that cannot be imported as a whole, on the path of modules."""
+    package = tmp_path / "whole"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('needs what is not installed')\n")
+    (package / "loader.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def test_a_module_of_a_checkout_runs_without_the_rest(checkout: Path) -> None:
+    names = {"whole.options": {"level": 3}}
+    made = cut_out.module(None, "whole/loader.py", ("whole", "other"), names)
+    assert made.__file__ == str(checkout / "whole" / "loader.py")
+    path, level, anything = made.Loader().load("model.safetensors")
+    assert (path, level) == ("model.safetensors", 3)
+    assert isinstance(anything, type)
+    assert not {"whole", "whole.deep.part", "whole.options", "other"} & set(sys.modules)
+    with pytest.raises(ImportError, match="needs what is not installed"):
+        __import__("whole")
+    # What is not named as absent has to be there.
+    with pytest.raises(ModuleNotFoundError, match="other"):
+        cut_out.module(None, "whole/loader.py", ("whole",))
+    assert "whole" not in sys.modules
+
+
+def test_a_module_of_a_distribution_is_found_where_that_is_installed() -> None:
+    import iniconfig
+
+    made = cut_out.module("iniconfig", "iniconfig/exceptions.py")
+    assert made is not sys.modules[iniconfig.__name__]
+    assert issubclass(made.ParseError, Exception)
+    with pytest.raises(ImportError, match=r"whole/loader\.py does not exist in any folder of PYTHONPATH"):
+        cut_out.module(None, "whole/loader.py")

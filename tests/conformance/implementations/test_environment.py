@@ -87,7 +87,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_uv_installs_unless_pip_has_settings_about_sources(
+def test_uv_installs_unless_pip_has_sources(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: str
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -127,7 +127,7 @@ def test_an_interrupted_installation_continues(install_with: Installer, env: Env
         "error: No solution\n  cause: Because x was not found in the package registry",
     ],
 )
-def test_a_version_that_does_not_exist_leaves_nothing(
+def test_a_version_that_is_not_there_leaves_nothing(
     install_with: Installer, env: Environment, words: str
 ) -> None:
     install_with(f"echo {shlex.quote(words)} >&2; exit 1")
@@ -138,7 +138,7 @@ def test_a_version_that_does_not_exist_leaves_nothing(
     assert not env.folder.exists()
 
 
-def test_what_cannot_be_made_at_all_is_one_clear_error(
+def test_what_cannot_be_made_is_one_error(
     monkeypatch: pytest.MonkeyPatch, env: Environment, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("in the way")

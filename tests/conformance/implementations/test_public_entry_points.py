@@ -132,7 +132,7 @@ def accepted(target: Target, cases: list[tuple[str, Case]]) -> set[str]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("known", "entry"), COMPARED, ids=[d.selector(e) for d, e in COMPARED])
-def test_an_adapter_differs_from_the_public_entry_point_as_its_descriptor_says(
+def test_an_adapter_differs_from_the_public_entry_point_as_stated(
     known: LocatedDescriptor, entry: Entry
 ) -> None:
     assert entry.public

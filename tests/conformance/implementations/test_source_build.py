@@ -162,9 +162,7 @@ def answering(target: Target) -> Implementation:
         return session.start()
 
 
-def test_a_checkout_is_copied_and_stays_as_it_was(
-    describe: Describe, repository: Path, tmp_path: Path
-) -> None:
+def test_a_checkout_is_copied_and_not_changed(describe: Describe, repository: Path, tmp_path: Path) -> None:
     describe('build = [["cp", "reader.py", "{built}/reader.py"], ["cp", "reader.py", "more.py"]]')
     before = sorted(path.relative_to(repository) for path in repository.rglob("*"))
     git(repository, "config", "core.fsmonitor", f"touch '{tmp_path / 'ran'}'")
@@ -361,7 +359,7 @@ def test_submodules_and_hooks_are_not_followed(describe: Describe, repository: P
     assert not list((mylib().folder / "source" / "x").iterdir())
 
 
-def test_what_is_built_by_hand_is_never_built_and_is_run_when_it_is_brought(
+def test_what_is_built_by_hand_is_run_when_brought_and_never_built(
     describe: Describe, tmp_path: Path
 ) -> None:
     path = describe() / "implementation.toml"

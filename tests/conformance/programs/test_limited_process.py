@@ -29,14 +29,7 @@ from safetensors_conformance.programs import launcher, limited_process
 from safetensors_conformance.run.multistep import run_multistep
 from safetensors_conformance.run.session import warm_up
 from safetensors_conformance.worker import worker
-from safetensors_conformance.worker.worker import (
-    ExitWorker,
-    Limits,
-    PipeWorker,
-    Request,
-    Worker,
-    retry_alone,
-)
+from safetensors_conformance.worker.worker import ExitWorker, Limits, PipeWorker, Request, Worker, retry_alone
 
 from ..support import all_end, by_exit, committed, is_running, stdio
 
@@ -84,9 +77,7 @@ def outcomes(results: dict[str, StepResult]) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["flood", "flood-after"])
-def test_a_flood_while_requests_are_sent_ahead_costs_no_memory(
-    how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flood_while_requests_are_ahead_costs_no_memory(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limited_process, "LINE_LIMIT", 4 << 20)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     paths = ["a", "trigger", *(f"{LONG}{i}" for i in range(100))]
@@ -119,9 +110,7 @@ def test_a_process_that_never_reads_what_is_sent_ahead_blocks_nobody() -> None:
         (Limits(5.0, 64 << 20), "exhausted", "used more than 64 MiB of memory"),
     ],
 )
-def test_an_answer_that_is_ended_early_is_taken_when_it_comes_alone(
-    probe_limits: Limits, outcome: str, said: str
-) -> None:
+def test_an_answer_that_is_ended_early_is_taken_alone(probe_limits: Limits, outcome: str, said: str) -> None:
     with worker_for("need") as worker:
         first = worker.ask("read", "trigger", limits=probe_limits)
         assert first.outcome == outcome
@@ -249,7 +238,7 @@ worker.ask("read", "trigger")
 
 
 @pytest.mark.parametrize(("how", "seconds"), [("kill-keeper", 5.0), ("stop-keeper", 0.5)])
-def test_a_program_that_turns_on_its_keeper_ends_too(
+def test_one_that_turns_on_its_keeper_ends_too(
     how: str, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launcher, "GONE_SECONDS", 0.5)
@@ -336,9 +325,7 @@ def test_memory_of_what_has_moved_out_of_the_family_counts(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_pages_that_processes_share_count_once_if_that_is_told(
-    monkeypatch: pytest.MonkeyPatch, known: bool
-) -> None:
+def test_pages_that_processes_share_count_once_if_told(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
     if not known:
         monkeypatch.setattr(limited_process, "_share", lambda _: None)
     with worker_for("share", seconds=20) as worker:

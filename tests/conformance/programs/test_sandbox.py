@@ -1,29 +1,42 @@
-"""``--sandbox``: the restrictions of bubblewrap on tested programs, with unchanged verdicts."""
+"""``--sandbox``, containers and variables: restrictions on tested programs, with unchanged verdicts."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.device import client
+from safetensors_conformance.cli.check_protocol import check_protocol_command
 from safetensors_conformance.cli.run import run
-from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.implementations import environment as installing
+from safetensors_conformance.implementations.descriptor import descriptors
+from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.programs.launcher import Confinement
-from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE, SandboxError, ensure_run_folder
+from safetensors_conformance.programs.launcher import Confinement, child_variables, installer_variables
+from safetensors_conformance.programs.sandbox import (
+    RUN_FOLDER_VARIABLE,
+    Sandbox,
+    SandboxError,
+    ensure_run_folder,
+)
 from safetensors_conformance.run.session import CaseRunner, Session
-from safetensors_conformance.worker.worker import Limits
+from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 from safetensors_corpus import Case, manifest
 from safetensors_corpus.packed import temporary_folder
+from safetensors_fuzz.cli import fuzz
+from safetensors_fuzz.engines.atheris.loop import TargetConfig
 
 from ..known_files import BYTES
 from ..support import HERE, REPOSITORY, STC, TRIGGER, cases, committed
@@ -112,9 +125,7 @@ def test_the_network_is_there_only_when_asked_for(
         assert said("Connects", limits).startswith(got)
 
 
-def test_no_process_outside_can_be_seen_or_killed(
-    boxed: Confinement, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_process_outside_is_seen_or_killed(boxed: Confinement, monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as victim:
         monkeypatch.setenv("FAKE_VICTIM", str(victim.pid))
         assert said("Kills", boxed) == "could not: ProcessLookupError"
@@ -135,9 +146,7 @@ def test_no_process_outside_can_be_seen_or_killed(
         ("0", "accept", ""),
     ],
 )
-def test_how_a_program_ended_is_told_as_without_a_sandbox(
-    boxed: Confinement, how: str, outcome: str, words: str
-) -> None:
+def test_ends_are_told_as_without_a_sandbox(boxed: Confinement, how: str, outcome: str, words: str) -> None:
     for confinement in (boxed, Confinement()):
         result = asked(f"exit:{sys.executable} {FAKES} {how} {{path}}", confinement)
         assert (result.outcome, words in result.message) == (outcome, True)
@@ -224,3 +233,191 @@ def test_the_commands_run_in_a_sandbox(boxed: Confinement, few_cases: Path, tmp_
         done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == status, done.stdout + done.stderr
     assert not list(tmp_path.iterdir())  # the folder of the run is gone
+
+
+# Readers in container images: a fake podman runs a reader that sees only what is shown
+
+
+STAND_IN = """#!{python}
+import json, os, sys
+with open({log!r}, "a") as log:
+    log.write(json.dumps(sys.argv[1:]) + chr(10))
+if sys.argv[1] != "run":
+    raise SystemExit
+shown = [w.partition("source=")[2].partition(",")[0] for w in sys.argv if w.startswith("--mount")]
+whole = open
+def guarded(path, *more):
+    if not any(os.path.realpath(path).startswith(folder + "/") for folder in shown):
+        os._exit(70)
+    return whole(path, *more)
+sys.argv = [{reader!r}]
+code = compile(whole({reader!r}).read(), {reader!r}, "exec")
+exec(code, {{"open": guarded, "__name__": "__main__"}})
+"""
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The commands that the fake received, one JSON list per line."""
+    program = tmp_path / "podman"
+    reader = str(REPOSITORY / "docs" / "examples" / "stdio_reader.py")
+    found = tmp_path / "log"
+    program.write_text(
+        STAND_IN.format(python=sys.executable, log=str(found), reader=reader), encoding="utf-8"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return found
+
+
+def test_an_image_is_asked_about_files_that_it_is_shown_and_has_no_more(log: Path) -> None:
+    with Session(CaseRunner(resolve("oci:example.org/reader --flag"), Limits())) as session:
+        assert session.start().steps == ("open", "read")
+        result = session.judge(cases(TRIGGER)[0]).steps["read"].result
+        assert result.outcome == "accept", result.message
+    first, *_, last = log.read_text(encoding="utf-8").splitlines()
+    (name,) = {word for word in first.split('"') if word.startswith("--name=")}
+    assert last == f'["rm", "--force", "{name.removeprefix("--name=")}"]'
+    for option in ("--network=none", "--read-only", "--cap-drop=ALL", "--rm", "--interactive", "--memory="):
+        assert option in first
+    assert f"source={tempfile.gettempdir()},target={tempfile.gettempdir()},readonly" in first
+    assert first.endswith('"example.org/reader", "--flag"]')
+
+
+def test_files_of_the_corpus_are_shown_where_they_are_asked_about(log: Path) -> None:
+    worker = make_worker(resolve("oci:reader"), Limits().with_shown(committed().root / "files"))
+    try:
+        worker.start()
+        assert worker.ask("read", str(cases(TRIGGER)[0].path)).outcome == "accept"
+        assert worker.ask("read", str(HERE / "support.py")).outcome == "crash"  # the stand-in's way of no
+    finally:
+        worker.close()
+
+
+def test_a_container_writes_nothing_and_has_no_sandbox_around_it(log: Path, tmp_path: Path) -> None:
+    steps = ("open", "read", "write", "sharded", "remote")
+    assert Target("oci:x", "oci", ("x",)).reachable(steps, Confinement()) == ("open", "read")
+    worker = make_worker(resolve("oci:reader"), Limits(confinement=Confinement(sandbox=Sandbox(tmp_path))))
+    with pytest.raises(StartError, match="leave out --sandbox"):
+        worker.start()
+    worker.close()
+
+
+def test_images_of_documents_and_none_are_refused(
+    log: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for selector in ("oci:", "oci:--privileged x", "oci:'open"):
+        with pytest.raises(SelectorError):
+            resolve(selector)
+    with pytest.raises(SelectorError, match="a document may name"):
+        resolve_named("oci:reader")
+    assert not log.exists()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(SelectorError, match=r"podman, docker not found.*one of them is sufficient"):
+        resolve("oci:reader")
+
+
+# Environment of tested programs: listed variables, and no tokens
+
+
+SECRETS = (
+    *("GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "NPM_TOKEN"),
+    *("PYPI_TOKEN", "TWINE_PASSWORD", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"),
+    *("KUBECONFIG", "DOCKER_CONFIG", "GPG_AGENT_INFO", "PYTHON_KEYRING_BACKEND", "ANY_OTHER_NAME"),
+)
+FOR_AN_INDEX = ("PIP_INDEX_URL", "npm_config_registry", "HTTPS_PROXY", "https_proxy")
+"""Variables that an installer needs, and where the password of a private index may stand."""
+
+
+@pytest.fixture(autouse=True)
+def _callers_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*SECRETS, *FOR_AN_INDEX):
+        monkeypatch.setenv(name, "of the caller")
+
+
+def given_to(how: str, note: Path, *command: str) -> dict[str, str]:
+    """Run a command on a program that notes its variables, ``cmd`` or ``exit``; return them."""
+    selector = f"{how}:{sys.executable} {FAKES} {note}" + (" {path}" if how == "exit" else "")
+    commands: dict[str, Any] = {"run": run, "check-protocol": check_protocol_command, "fuzz": fuzz}
+    CliRunner().invoke(commands[command[0]], [f"--impl={selector}", *command[1:]])
+    found: dict[str, str] = json.loads(note.read_text(encoding="utf-8"))
+    return found
+
+
+WAYS = [
+    ("cmd", "run", f"--case={TRIGGER}", "--no-smoke"),
+    ("exit", "run", f"--case={TRIGGER}", "--no-smoke"),
+    ("cmd", "check-protocol"),
+    ("cmd", "fuzz", "--max-execs=1"),
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way[:2]))
+def test_a_tested_program_gets_no_token_but_a_named_variable(tmp_path: Path, way: tuple[str, ...]) -> None:
+    given = given_to(way[0], tmp_path / "none", *way[1:])
+    assert not {*SECRETS, *FOR_AN_INDEX} & set(given)
+    assert {"PATH", "HOME", "PYTHONHASHSEED"} <= set(given)
+    given = given_to(way[0], tmp_path / "named", *way[1:], "--env=HF_TOKEN", "--env=HTTPS_PROXY")
+    assert set(given) & {*SECRETS, *FOR_AN_INDEX} == {"HF_TOKEN", "HTTPS_PROXY"}
+    assert given["HF_TOKEN"] == "of the caller"
+
+
+@pytest.mark.parametrize(("named", "got"), [((), set()), (("HF_TOKEN",), {"HF_TOKEN"})])
+def test_an_adapter_gets_the_same(named: tuple[str, ...], got: set[str]) -> None:
+    limits = Limits(confinement=Confinement(named))
+    with Session(CaseRunner(resolve(f"py:{FAKES}:TellsVariables"), limits)) as session:
+        told = session.judge(cases(TRIGGER)[0]).steps["read"].result.message.split()
+    assert "PATH" in told
+    assert set(told) & {*SECRETS, *FOR_AN_INDEX} == got
+
+
+def test_an_installed_package_gets_an_index_and_no_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("STC_CACHE", str(tmp_path))
+    descriptor = descriptors()["safetensors"]
+    env = replace(installing.environment(descriptor, descriptor.entries[0], "9.9"), requires=())
+    note = tmp_path / "note"
+    installing._run([sys.executable, str(FAKES), str(note)], env, print)
+    given = json.loads(note.read_text(encoding="utf-8"))
+    assert not set(SECRETS) & set(given)
+    assert set(FOR_AN_INDEX) <= set(given)
+    assert set(installer_variables()) >= set(child_variables()) - {"PYTHONHASHSEED"}
+
+
+def test_loaders_of_the_bench_get_the_same_and_their_own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Mapping[str, str]] = []
+
+    def start(argv: list[str], *, env: Mapping[str, str], **options: Any) -> subprocess.Popen[str]:
+        given.append(env)
+        return real([sys.executable, "-c", ""], env=env, **options)
+
+    real: Callable[..., subprocess.Popen[str]] = subprocess.Popen
+    monkeypatch.setattr("subprocess.Popen", start)
+    monkeypatch.setenv("INSTANTTENSOR_BACKEND", "URING")
+    warm = {"INSTANTTENSOR_BACKEND": "BUFFERED", "FASTSAFETENSORS_ODIRECT": "0"}
+    client.Client("reference", "cpu", None, (), 5.0, warm, ("HF_TOKEN",)).close()
+    assert set(given[0]) & {*SECRETS, *FOR_AN_INDEX} == {"HF_TOKEN"}
+    assert given[0]["INSTANTTENSOR_BACKEND"] == "URING"  # as the caller set it
+    assert given[0]["FASTSAFETENSORS_ODIRECT"] == "0"
+
+
+def test_a_target_that_imports_what_it_tests_gets_the_same() -> None:
+    made = TargetConfig(("reference",), ("read",), env=("HF_TOKEN",)).environment()
+    assert set(made) & {*SECRETS, *FOR_AN_INDEX} == {"HF_TOKEN"}
+    assert made["STC_FUZZ_ENV"] == "HF_TOKEN"  # for the workers that it starts itself
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("NO_SUCH_NAME", "NO_SUCH_NAME: this variable is not set; set it for this command"),
+        ("HF_TOKEN=secret", "'HF_TOKEN': give only the name of a variable that is set, without a value"),
+        ("", "'': give only the name of a variable"),
+    ],
+)
+def test_a_name_that_lets_nothing_through_is_an_error(given: str, words: str) -> None:
+    result = CliRunner().invoke(run, ["--impl=reference", "--env", given])
+    assert result.exit_code == 2
+    assert f"--env {words}" in result.output
+    assert "secret" not in result.output

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from safetensors_conformance.cli.check_protocol import check_protocol_command
+from safetensors_conformance.cli.check_protocol import check_protocol_command as check
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.protocol_check import conversation
 from safetensors_conformance.protocol_check.checks import CHECKS, Check, check_protocol
 from safetensors_corpus.packed import corpus_root
 
-from ..support import HERE, QUICK, by_exit, committed
+from ..support import HERE, QUICK, by_exit, call, committed
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -180,18 +178,12 @@ A star means that one slip breaks several checks. LENIENT is replaced by the cod
 """
 
 
-Breach = tuple[str, str, str, str]
-"""Check, status, words, and the change of the program."""
-
-
-def breaches() -> Iterator[tuple[str, Breach]]:
-    for text in BREACHES.split("\n## ")[1:]:
-        head, _, change = text.partition("\n")
-        name, check, status, *words = head.split(" | ")
-        yield name, (check, status, "".join(words), change.replace("LENIENT", LENIENT))
-
-
-EACH = dict(breaches())
+EACH: dict[str, tuple[str, str, str, str]] = {}
+"""Name -> check, status, words, and the change of the program."""
+for _text in BREACHES.split("\n## ")[1:]:
+    _head, _, _change = _text.partition("\n")
+    _name, _check, _status, *_words = _head.split(" | ")
+    EACH[_name] = _check, _status, "".join(_words), _change.replace("LENIENT", LENIENT)
 
 
 def program(tmp_path: Path, change: str) -> str:
@@ -208,9 +200,7 @@ def checked(tmp_path: Path, change: str) -> dict[str, Check]:
 
 @pytest.mark.by_day(6)
 @pytest.mark.parametrize("name", EACH)
-def test_each_breach_is_found_where_it_is_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_each_breach_is_found_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     if name in ("ignores-stop", "stays"):  # these do not end when they are told to
         monkeypatch.setattr(conversation, "END_SECONDS", 0.75)
     where, status, words, change = EACH[name]
@@ -242,22 +232,17 @@ def test_our_own_host_speaks_the_protocol(selector: str) -> None:
     assert {c.id for c in checks if c.status == "pass"} >= {"slice", "write", "lifecycle", "batch"}
 
 
-def run(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(check_protocol_command, arguments)
-    return result.exit_code, result.output
-
-
 def test_the_command_prints_a_checklist_and_ends_with_zero_or_one(tmp_path: Path) -> None:
-    status, text = run("--impl", QUICK)
+    status, text = call(check, "--impl", QUICK)
     assert (status, " ok, 0 failed, " in text) == (0, True)
     assert "ok    batch      answers requests that arrive together, one by one and in order: 64 " in text
     change = EACH["digest-in-capitals"][-1] + "\nWHO['name'] = 'red \\x1b[31m'"
-    status, text = run("--impl", program(tmp_path, change), "--time-limit", "1")
+    status, text = call(check, "--impl", program(tmp_path, change), "--time-limit", "1")
     assert (status, "\x1b" in text) == (1, False)
     for words in ("red \\x1b[31m", "FAIL  valid", 'got     {"seq": 2, "outcome": "accept"'):
         assert words in text
     assert "schema  $defs/runAnswer/properties/tensors/items" in text
-    status, text = run("--impl", program(tmp_path, "sys.exit('no licence')"), "--json")
+    status, text = call(check, "--impl", program(tmp_path, "sys.exit('no licence')"), "--json")
     (row,) = [json.loads(line) for line in text.splitlines()]
     assert (status, row["id"], row["status"]) == (1, "start", "fail")
 
@@ -275,7 +260,7 @@ def test_what_cannot_be_checked_ends_with_two(selector: str, text: str, tmp_path
     odd = tmp_path / "program"
     odd.write_text("no script\n", encoding="utf-8")
     odd.chmod(0o755)
-    status, output = run("--impl", selector.replace("cmd:{}", f"cmd:{odd}"))
+    status, output = call(check, "--impl", selector.replace("cmd:{}", f"cmd:{odd}"))
     assert (status, text in output) == (2, True)
 
 

@@ -40,16 +40,12 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_entries_are_found_by_id_before_glob(tmp_path: Path) -> None:
+def test_entries_are_found_by_id_before_glob_and_those_for_nothing_are_told(tmp_path: Path) -> None:
     baseline = load_baseline(write(tmp_path, GOOD), "1.0", None)
     ids = ("layout/hole-between-two", "shape/scalar", "header/shape/x", "layout/other")
     found = [(entry.case, dict(entry.steps)) if (entry := baseline.find(case)) else None for case in ids]
     hole = ("layout/hole-between-two", {"read": "wrong-accept"})
     assert found == [hole, ("shape/*", {"read": "wrong-reject"}), None, None]
-
-
-def test_an_entry_that_matches_nothing_is_told_and_a_glob_covers_any_number(tmp_path: Path) -> None:
-    baseline = load_baseline(write(tmp_path, GOOD), "1.0", None)
     many = [f"shape/s{i}" for i in range(300)]
     (complaint,) = baseline.stale(many)
     assert "layout/hole-between-two: matches no case" in complaint

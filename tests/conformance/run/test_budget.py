@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import psutil
@@ -22,19 +23,16 @@ from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.worker.worker import Limits
 
 from ..known_files import BYTES, SECONDS
-from ..support import HERE, TRIGGER, cases, committed
+from ..support import HERE, TRIGGER, cases, committed, fake
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="costs are measured as on Linux")
 
 FAKES = HERE / "budget_fakes.py"
 LIAR = f"cmd:{sys.executable} {FAKES}"
 BY_EXIT = f"exit:{sys.executable} {FAKES} {{path}}"
+spender = partial(fake, module="budget_fakes")
 BURNING = Confinement(env=("FAKE_BURNS",))
 SMALL = {"seconds": SECONDS / 10, "peak_bytes": BYTES // 2, "read_bytes": 1 << 16}
-
-
-def spender(name: str) -> str:
-    return f"py:{FAKES}:{name}"
 
 
 def spent(selector: str, limits: Mapping[str, float], before: tuple[str, ...] = ()) -> StepResult:
@@ -99,7 +97,7 @@ def test_a_budget_of_a_case_of_several_requests_is_measured_too() -> None:
         ({"wall_ms": 100_000.0}, False),
     ],
 )
-def test_time_is_allowed_in_proportion_to_the_machine(
+def test_time_is_allowed_by_the_machine(
     monkeypatch: pytest.MonkeyPatch, costs: dict[str, Any], over: bool
 ) -> None:
     monkeypatch.setattr(budget, "machine_factor", lambda: 3.0)

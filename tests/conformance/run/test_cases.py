@@ -1,8 +1,11 @@
-"""The loop over cases, with a worker that records its requests."""
+"""The loop over cases, with a worker that records requests; answers that files or memory spoil."""
 
 from __future__ import annotations
 
 import itertools
+import platform
+import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -13,9 +16,11 @@ from typing import Any
 import pytest
 
 from safetensors_conformance import case_verdict as judging
+from safetensors_conformance.case_verdict import CaseVerdict, result_rows
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import Implementation, RetryReason, StepResult
 from safetensors_conformance.run import session as running
+from safetensors_conformance.run.heap import content_depends_on_heap
 from safetensors_conformance.run.session import (
     DEATHS_FOR_A_HANG,
     CaseRunner,
@@ -30,8 +35,9 @@ from safetensors_conformance.run.session import (
 )
 from safetensors_conformance.worker.worker import PROBE_LIMITS, Limits, Request
 from safetensors_corpus.judging.answer import Outcome
+from safetensors_reports.causes.cause import describe_failures
 
-from ..support import NEIGHBOURS, QUICK, TRIGGER, cases, committed
+from ..support import NEIGHBOURS, QUICK, TRIGGER, by_exit, cases, committed, fake
 
 
 class Recorder:
@@ -107,7 +113,7 @@ def started(runner: CaseRunner, count: int) -> Iterator[tuple[Input, dict[str, S
     return runner.run(files(count), runner.answers)
 
 
-def test_inputs_are_asked_about_in_order_and_the_next_ones_are_sent_ahead(worker: Recorder) -> None:
+def test_inputs_are_asked_about_in_order_and_as_many_as_fit_are_sent_ahead(worker: Recorder) -> None:
     with closing(CaseRunner(resolve(QUICK))) as runner:
         ran = started(runner, 3)
         first, results = next(ran)
@@ -117,9 +123,6 @@ def test_inputs_are_asked_about_in_order_and_the_next_ones_are_sent_ahead(worker
     assert asked(worker.asked) == [(f"/{number}", step) for number in range(3) for step in ("open", "read")]
     assert worker.closed
     assert worker.starts == 1
-
-
-def test_no_more_is_sent_ahead_than_fits(worker: Recorder) -> None:
     with closing(CaseRunner(resolve(QUICK))) as runner:
         next(started(runner, running.MAX_IN_FLIGHT))
         assert running.MAX_IN_FLIGHT - 2 <= worker.in_flight <= running.MAX_IN_FLIGHT + 1
@@ -139,7 +142,7 @@ def test_a_runner_that_is_stopped_asks_nothing_more(worker: Recorder) -> None:
     ("outcome", "max_hangs", "before"),
     [("hang", 2, 2), ("crash", 2, 2 * DEATHS_FOR_A_HANG), ("hang", 0, 50), ("harness-error", 1, 50)],
 )
-def test_what_hangs_or_dies_without_end_is_given_up(
+def test_hangs_or_deaths_on_end_are_given_up(
     worker: Recorder, outcome: Outcome, max_hangs: int, before: int
 ) -> None:
     worker.result = StepResult(outcome)
@@ -197,13 +200,9 @@ def ended_early(outcome: Outcome) -> StepResult:
     return StepResult(outcome, "ended early: no answer", retry=RetryReason.PROBE_LIMIT)
 
 
-def slow_without_memory(worker: Recorder, _: Limits | None) -> StepResult | None:
-    """Exhaust memory first, and be slow but orderly when run alone."""
-    return NO_MEMORY if not worker.renewed else None if worker.timeout_factor > 1 else HANG
-
-
 def test_a_hang_after_another_failure_is_confirmed_with_more_time_as_well(worker: Recorder) -> None:
-    worker.ends = slow_without_memory
+    """Memory is exhausted first; alone, the reader is slow but orderly."""
+    worker.ends = lambda *_: NO_MEMORY if not worker.renewed else None if worker.timeout_factor > 1 else HANG
     assert answers()["open"].outcome == "accept"
 
 
@@ -221,12 +220,9 @@ def unlimited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return made
 
 
-@pytest.mark.usefixtures("unlimited")
-def test_the_last_retry_of_exhausted_memory_has_no_address_space_limit() -> None:
+def test_large_inputs_and_last_retries_have_no_limit_of_address_space(unlimited: list[bool]) -> None:
     assert {result.outcome for result in answers().values()} == {"accept"}
-
-
-def test_a_large_input_gets_a_worker_without_a_limit_of_address_space(unlimited: list[bool]) -> None:
+    unlimited.clear()
     (case,) = cases(TRIGGER)
     answers(case, limits=Limits(memory_bytes=case.size))
     assert unlimited == [False, True]
@@ -243,9 +239,7 @@ def doubted(limits: Limits) -> list[StepResult]:
 
 
 @pytest.mark.parametrize("early", ["hang", "harness-error"])
-def test_a_wrong_doubt_leaves_no_trace_and_gives_the_next_answer_more(
-    worker: Recorder, early: Outcome
-) -> None:
+def test_a_wrong_doubt_leaves_no_trace_and_gives_the_next_more(worker: Recorder, early: Outcome) -> None:
     doubtful(worker, early)
     limits = Limits(4 * PROBE_LIMITS.seconds, 2 * PROBE_LIMITS.memory_bytes)
     assert {(r.outcome, r.message) for r in doubted(limits)} == {("accept", "")}
@@ -262,6 +256,8 @@ def test_a_doubt_that_holds_is_told_as_the_end_at_the_limits_and_stays(worker: R
 
 def test_what_took_longer_alone_than_its_limit_is_told_with_a_note(worker: Recorder) -> None:
     doubtful(worker)
+    doubted(PROBE_LIMITS)  # small limits end nothing early
+    assert not any(worker.early_limits)
     worker.result = replace(worker.result, wall_ms=12_000.0)
     first, *others = doubted(Limits())
     note = "no answer within 10 s, but an answer after 12 s when run alone"
@@ -279,28 +275,18 @@ def test_what_warms_up_a_process_is_never_ended_early(worker: Recorder) -> None:
     assert not any(others)
 
 
-def test_small_limits_end_nothing_early(worker: Recorder) -> None:
-    doubtful(worker)
-    doubted(PROBE_LIMITS)
-    assert not any(worker.early_limits)
-
-
-def test_a_case_is_asked_about_by_a_copy_with_another_name(worker: Recorder) -> None:
-    assert list(answers(cases(TRIGGER)[0])) == ["open", "read"]
-    assert all(Path(path).name.startswith("input-") for path, _ in asked(worker.asked))
-
-
-def test_an_input_that_cannot_be_had_is_no_fault_of_the_implementation(worker: Recorder) -> None:
+def test_a_case_is_asked_about_by_a_copy_and_without_one_nothing_is_asked(worker: Recorder) -> None:
     (case,) = cases(TRIGGER)
+    assert list(answers(case)) == ["open", "read"]
+    assert all(Path(path).name.startswith("input-") for path, _ in asked(worker.asked))
+    worker.asked.clear()
     gone = replace(case, input=replace(case.input, file=Path("/no/such/file")))
     assert {result.outcome for result in answers(gone).values()} == {"harness-error"}
     assert worker.asked == []
 
 
 @pytest.mark.parametrize("where", ["run_multistep", "judge_step"])
-def test_what_does_not_fit_into_memory_is_no_fault_of_the_implementation(
-    monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_what_does_not_fit_into_memory_is_nobodys_fault(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     calls = itertools.count()
     module = running if where == "run_multistep" else judging
     whole = getattr(module, where)
@@ -346,8 +332,97 @@ def test_a_case_that_knows_only_a_count_is_asked_for_the_count(worker: Recorder)
         (None, "accept", 11, False),
     ],
 )
-def test_a_budget_binds_clean_results_alone(
+def test_budgets_bind_clean_results(
     budget: dict[str, float] | None, outcome: Outcome, read_bytes: int, over: bool
 ) -> None:
     case = replace(cases(TRIGGER)[0], budget=budget)
     assert bool(within_budget(case, StepResult(outcome, read_bytes=read_bytes)).over_budget) is over
+
+
+# Answers that earlier files spoilt, and content from uninitialised memory
+
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or platform.libc_ver()[0] != "glibc",
+    reason="limits as on Linux, memory as with glibc",
+)
+
+AFTER = ("layout/two-dtypes", "layout/hole-between-two", "dtype/scalar-of-f64", "framing/no-bytes")
+
+
+def verdicts(name: str, *ids: str) -> dict[str, CaseVerdict]:
+    with Session(CaseRunner(resolve(fake(name)))) as session:
+        session.start()
+        wanted = cases(*ids)
+        session.runner.plan(wanted)
+        return {case.id: session.judge(case) for case in wanted}
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("LeaksDescriptors", "wrong-reject"), ("GivesTheSameForEver", "wrong-content")]
+)
+def test_what_a_file_spoils_is_charged_to_no_rule_of_the_next(name: str, verdict: str) -> None:
+    found = verdicts(name, TRIGGER, *AFTER)
+    spoilt = found.pop("layout/two-dtypes")
+    assert {case: one.verdict for case, one in found.items()} == dict.fromkeys(found, "pass")
+    assert spoilt.verdict == verdict
+    (failure,) = spoilt.steps["read"].failures
+    assert (failure.rule, failure.property) == ("", "order")
+    assert failure.detail.startswith("order-dependent: accept when run alone in a fresh process; ")
+    assert "(order-dependent)" in describe_failures(result_rows(spoilt)[-1], committed())
+
+
+def test_one_who_refuses_all_is_asked_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    original = CaseRunner.answers
+
+    def noted(self: CaseRunner, item: Input) -> dict[str, StepResult]:
+        asked.append(item.id)
+        return original(self, item)
+
+    monkeypatch.setattr(CaseRunner, "answers", noted)
+    valid = [case.id for case in committed().cases if case.kind == "read" and case.codes == ()][:40]
+    found = verdicts("RefusesAll", *valid)
+    assert "order" not in {f.property for v in found.values() for s in v.steps.values() for f in s.failures}
+    assert len(asked) == len(valid) + 1
+
+
+LIMITS = Limits(5.0, 512 << 20)
+
+
+# Content from uninitialised memory
+
+
+def note(selector: str) -> str | None:
+    return content_depends_on_heap(resolve(selector), cases("layout/two-dtypes")[0], LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("HandsOutFreshMemory", "uninitialised memory: bytes of tensor .* change when fresh memory contains"),
+        ("HandsOutRandomBytes", "content differs from run to run: bytes of tensor "),
+    ],
+)
+def test_memory_that_was_never_written_is_told_from_random_content(name: str, says: str) -> None:
+    assert re.match(says, note(fake(name)) or "")
+
+
+def test_content_that_is_always_the_same_is_not_noted() -> None:
+    for selector in ("reference", fake("HandsOutZeros"), "py:no_such_module:Reader", by_exit("good")):
+        assert note(selector) is None, selector
+
+
+def test_the_note_stands_in_the_detail_of_the_wrong_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "MAX_HEAP_CHECKS", 1)
+    with Session(CaseRunner(resolve(fake("HandsOutFreshMemory")), LIMITS)) as session:
+        verdict = session.judge(cases(TRIGGER)[0])
+        assert verdict.verdict == "wrong-content"
+        says = 'other bytes than the file contains.*; uninitialised memory: bytes of tensor "w" change'
+        assert re.search(says, verdict.steps["read"].detail)
+        assert verdict.steps["open"].verdict == "pass"
+        monkeypatch.setattr(running, "content_depends_on_heap", None)  # checks are used up, or not needed
+        assert session.judge(cases("layout/two-dtypes")[0]).verdict == "wrong-content"
+    monkeypatch.setattr(running, "MAX_HEAP_CHECKS", 1)
+    with Session(CaseRunner(resolve(QUICK), LIMITS)) as session:
+        assert session.judge(cases(TRIGGER)[0]).verdict == "pass"

@@ -1,10 +1,11 @@
-"""Ends of runs: signals, unwritable reports, implementations that never answer."""
+"""Ends of runs: signals, implementations that never answer, reports that cannot be kept."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -17,11 +18,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.run import run as run_command
-from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
+from safetensors_conformance.implementations.selectors import MAX_SLUG, Target, resolve
 from safetensors_conformance.run import session as runner
-from safetensors_conformance.run.driver import ReportError, Run, RunOptions
+from safetensors_conformance.run.driver import ImplementationResults, ReportError, Run, RunOptions
+from safetensors_reports.record.line import RecordWriter
 from safetensors_reports.record.run import read_record
 
+from ..suite_runs import suite_here
 from ..support import QUICK, STC, SUITE, TRIGGER, all_end, committed, fake, record_header
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
@@ -87,9 +90,7 @@ def test_a_signal_ends_a_run_in_order_with_what_was_found(
     assert not list((tmp_path / "tmp").glob("safetensors-*"))
 
 
-def test_a_run_that_is_killed_leaves_whole_records_of_those_that_were_done(
-    tmp_path: Path, few_cases: Path
-) -> None:
+def test_a_killed_run_leaves_whole_records_of_what_was_done(tmp_path: Path, few_cases: Path) -> None:
     process = reader_that_hangs(tmp_path, "--jobs", "2", "--impl", "reference", "--corpus", str(few_cases))
     wait_for(tmp_path, "report/reference.jsonl", b'"footer"', process)
     children = psutil.Process(process.pid).children(recursive=True)
@@ -147,9 +148,7 @@ def invoke(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])
-def test_a_signal_ends_a_run_under_pytest_as_ctrl_c_does(
-    tmp_path: Path, few_cases: Path, number: signal.Signals
-) -> None:
+def test_a_signal_ends_pytest_as_ctrl_c_does(tmp_path: Path, few_cases: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(SUITE)]
     command += [f"--impl={fake('Hangs')}", "--no-smoke", "--time-limit=100", "-k", TRIGGER]
     command += [f"--report={tmp_path / 'report'}", "-o", "filterwarnings=", f"--corpus={few_cases}"]
@@ -189,9 +188,7 @@ def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: P
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
-def test_every_implementation_has_a_record_of_its_own(
-    tmp_path: Path, selectors: tuple[str, ...], together: bool
-) -> None:
+def test_each_has_a_record_of_its_own(tmp_path: Path, selectors: tuple[str, ...], together: bool) -> None:
     groups = [selectors] if together else [(one,) for one in selectors]
     for group in [*groups, *groups]:  # the second time the same files are written
         targets = [Target(selector, "exit", ("true",)) for selector in group]
@@ -219,9 +216,7 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_an_implementation_that_never_answers_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "DEATHS_FOR_A_HANG", 4)
     options = ("--no-smoke", "--case", "framing/*", "--max-hangs", "2", "--report", str(tmp_path), "-q")
     result = invoke("--impl", fake("AlwaysDies"), *options)
@@ -233,3 +228,75 @@ def test_an_implementation_that_never_answers_is_given_up(
     assert problem.startswith("stopped: too many cases in a row hung or died")
     assert "--max-hangs 2" in problem
     assert problem in result.output
+
+
+# Tested programs that tamper with the report: losses are reported, nothing is written elsewhere
+
+
+FOLDER = "REPORT_FOLDER"
+"""Variable that tells the fakes the folder."""
+
+
+def arguments(name: str, folder: Path) -> list[str]:
+    return ["--impl", fake(name), "--no-smoke", "--report", str(folder), "--env", FOLDER]
+
+
+def ran(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+    (tmp_path / "victim").write_text("mine", "utf-8")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv(FOLDER, str(tmp_path / "report"))
+    result = invoke(*arguments(name, tmp_path / "report"), "--case", TRIGGER)
+    assert (tmp_path / "victim").read_text("utf-8") == "mine"
+    assert not list((tmp_path / "elsewhere").iterdir())
+    return result
+
+
+@pytest.mark.parametrize(
+    "name", ["MovesTheReport", "RemovesTheRecord", "ReplacesTheRecord", "ChangesTheRecord"]
+)
+def test_a_lost_record_is_no_success(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = ran(name, tmp_path, monkeypatch)
+    assert result.exit_code == 2
+    assert ".jsonl: another program removed, replaced or changed this file" in result.stderr
+    assert "records and summary.md were written to" not in result.stdout
+
+
+def test_a_link_in_place_of_the_summary_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = ran("LinksTheSummary", tmp_path, monkeypatch)
+    assert result.exit_code == 0, result.output
+    summary = tmp_path / "report" / "summary.md"
+    assert not summary.is_symlink()
+    assert re.search(r"1 of [\d,]+ cases were run", summary.read_text("utf-8"))
+
+
+def test_pytest_fails_with_a_lost_record(
+    few_cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path / "report"))
+    args = [*arguments("RemovesTheRecord", tmp_path / "report"), f"--corpus={few_cases}"]
+    done = suite_here(*args, "-k", "framing and header-size")
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert "removed, replaced or changed" in done.stdout
+
+
+def test_a_record_is_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine", "utf-8")
+    (tmp_path / "r.jsonl").symlink_to("victim")
+    with RecordWriter(tmp_path / "r.jsonl") as writer:
+        writer.write("problem", {"message": "x"})
+        assert writer.intact
+    assert (tmp_path / "victim").read_text("utf-8") == "mine"
+
+
+def test_a_report_attributes_failures_by_the_whole_run_but_a_record_does_not() -> None:
+    def refused(*rules: str) -> dict[str, object]:
+        failure = {"verdict": "wrong-reject", "rule": rules[0], "basis": "text", "property": "outcome"}
+        row = {"step": "read", "outcome": "reject", "verdict": "wrong-reject"}
+        return {**row, "rules": list(rules), "rule": rules[0], "failures": [failure]}
+
+    accepted = {"step": "read", "outcome": "accept", "verdict": "pass", "rules": ["OFF-09"], "failures": []}
+    results = ImplementationResults(resolve("reference"), None)
+    for row in [*[refused("HDR-17"), accepted] * 3, refused("OFF-09", "HDR-17")]:
+        results.add({"result": row})
+    assert results.record().results[-1]["rule"] == "HDR-17"
+    assert results.results[-1]["rule"] == "OFF-09"

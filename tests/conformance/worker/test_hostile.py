@@ -12,7 +12,6 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,13 @@ from safetensors_conformance.case_verdict import result_row
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import KEPT_CONTENT, StepResult
 from safetensors_conformance.programs import limited_process
-from safetensors_conformance.programs.launcher import Confinement
-from safetensors_conformance.programs.limited_process import STRETCH_FACTOR
 from safetensors_conformance.run.session import CaseRunner, Session
-from safetensors_conformance.worker.worker import Limits, make_worker
+from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case, load_manifest
 
 from ..suite_runs import corpus_of
-from ..support import QUICK, TRIGGER, all_end, by_exit, committed, fake, stdio
+from ..support import QUICK, TRIGGER, by_exit, committed, fake, stdio
 
-PID_FILE = "HOSTILE_PID_FILE"
-"""Variable with the file in which a fake notes the process that it leaves behind."""
 IDS = ("framing/no-bytes", "layout/two-dtypes", TRIGGER, "layout/hole-between-two", "dtype/scalar-of-f64")
 """A broken file, a valid one, the trigger, a broken file, a valid one."""
 
@@ -54,8 +49,7 @@ class Ran:
 
 def run(selector: str, cases: list[Case], *, seconds: float = 0.5, ahead: bool = True) -> Ran:
     began = time.monotonic()
-    limits = Limits(seconds, 256 << 20, Confinement(env=(PID_FILE,)))
-    with Session(CaseRunner(resolve(selector), limits)) as session:
+    with Session(CaseRunner(resolve(selector), Limits(seconds, 256 << 20))) as session:
         session.start()
         if ahead:
             session.runner.plan(cases)
@@ -94,8 +88,8 @@ def cases() -> list[Case]:
     [
         (fake("Hangs"), "hang", "no answer within 0.5 s; killed"),
         (fake("HangsIgnoringSignals"), "hang", "no answer within 0.5 s; killed"),
-        (fake("StopsItself"), "hang", "no answer within 0.5 s; killed"),
         (fake("FloodsStderr"), "hang", "no answer within 0.5 s; killed"),
+        (fake("StopsItself"), "hang", "no answer within 0.5 s; killed"),
         (fake("Crashes"), "crash", "SIGSEGV"),
         (fake("OverflowsTheStack"), "crash", "SIGSEGV"),
         (fake("MapsWhatIsCutOff"), "crash", "SIGBUS"),
@@ -115,13 +109,15 @@ def cases() -> list[Case]:
         (stdio("no-utf-8"), "reject", "caf\\xe9"),
         (stdio("reserves"), "accept", ""),
         (by_exit("hang"), "hang", "killed"),
+        (by_exit("lines"), "hang", "killed"),
+        (by_exit("stderr"), "hang", "killed"),
         (stdio("closes-stdout"), "crash", "closed its standard output"),
         (by_exit("abort"), "crash", "SIGABRT"),
         (by_exit("status-3"), "crash", "exit status 3"),
         (by_exit("status-127"), "harness-error", "127"),
     ],
 )
-def test_misbehaviour_is_an_outcome_of_that_file_alone(
+def test_misbehaviour_is_of_its_file_alone(
     cases: list[Case], selector: str, outcome: str, words: str
 ) -> None:
     ran = run(selector, cases, seconds=0.5 if outcome == "hang" else 15)
@@ -158,26 +154,10 @@ def test_what_leaves_the_answers_right_costs_no_verdict(cases: list[Case], name:
     assert ran.seconds < 10
 
 
-def test_a_process_that_can_be_asked_nothing_more_is_replaced(cases: list[Case]) -> None:
-    ran = run(fake("ClosesStdin"), cases, ahead=False)
-    assert ran.verdicts[TRIGGER] == "pass"
-    (after,) = {c for c, v in ran.verdicts.items() if v != "pass"} or {""}
-    assert not after or "order-dependent: " in ran.detail[after]
-
-
-@pytest.mark.parametrize("how", ["deep-metadata", pytest.param("odd-types", marks=pytest.mark.nightly)])
-def test_strange_values_are_content(cases: list[Case], how: str) -> None:
-    ran = run(stdio(how), cases)
-    assert (ran.trigger.outcome, ran.verdicts[TRIGGER]) == ("accept", "wrong-content")
-    assert ran.neighbours == {"pass"}, ran.detail
-
-
 @pytest.mark.by_day(3)
 @pytest.mark.parametrize("ahead", [True, False])
 @pytest.mark.parametrize("how", ["ahead", "twice", "forge-next"])
-def test_answers_that_nobody_asked_for_move_no_verdict_to_another_file(
-    cases: list[Case], how: str, ahead: bool
-) -> None:
+def test_answers_that_nobody_asked_for_move_no_verdict(cases: list[Case], how: str, ahead: bool) -> None:
     ran = run(stdio(how), cases, seconds=10, ahead=ahead)
     assert set(ran.verdicts.values()) == {"pass"}, ran.detail
 
@@ -201,26 +181,6 @@ def test_a_very_long_answer_is_an_answer(
     content = ran.trigger.content
     assert content is None or content["tensor_count"] == amount
     assert len(json.dumps(content)) < 2 * KEPT_CONTENT
-
-
-@pytest.mark.by_day(1)
-@pytest.mark.parametrize(
-    ("name", "verdict"),
-    [
-        ("LeavesAGrandchild", "pass"),
-        ("HangsWithAGrandchild", "unsafe"),
-        ("HelperInAnotherGroup", "unsafe"),
-    ],
-)
-def test_a_process_in_another_session_or_group_blocks_nothing_and_is_killed(
-    cases: list[Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, verdict: str
-) -> None:
-    monkeypatch.setenv(PID_FILE, str(tmp_path / "pid"))
-    ran = run(fake(name), cases)
-    assert ran.verdicts[TRIGGER] == verdict
-    assert ran.neighbours == {"pass"}
-    assert ran.seconds < 10
-    assert all_end(int((tmp_path / "pid").read_text(encoding="ascii")))
 
 
 def test_limits_that_a_reader_sets_do_not_reach_the_next_file(cases: list[Case]) -> None:
@@ -327,24 +287,3 @@ def test_a_file_that_is_only_touched_is_still_the_right_one(copied: list[Case]) 
         for case in copied:
             os.utime(case.path)
             assert session.judge(case).verdict == "pass"
-
-
-# Output without end: a case still ends within its time limit and a stated grace
-
-
-SECONDS = 0.3
-GRACE = 10.0
-"""Seconds for ending what was late, on a busy machine."""
-
-
-@pytest.mark.parametrize("what", ["lines", "stderr"])
-@pytest.mark.parametrize("how", [stdio, by_exit])
-def test_output_without_end_ends_with_the_limit(how: Callable[..., str], what: str) -> None:
-    worker = make_worker(resolve(how(what)), Limits(SECONDS, 256 << 20))
-    worker.start()
-    began = time.monotonic()
-    result = worker.ask("read", str(committed().by_id[TRIGGER].path))
-    took = time.monotonic() - began
-    worker.close()
-    assert result.outcome in ("hang", "harness-error", "exhausted"), result
-    assert took < STRETCH_FACTOR * SECONDS + GRACE

@@ -94,9 +94,7 @@ def all_end(target: Target) -> bool:
     return False
 
 
-def test_a_panic_is_asked_again_of_a_fork_that_was_asked_nothing(
-    worker: PipeWorker, loads: Callable[[], int]
-) -> None:
+def test_a_panic_is_asked_again_of_a_fresh_fork(worker: PipeWorker, loads: Callable[[], int]) -> None:
     assert worker.ask("read", "other").outcome == "accept"
     result = asked(worker, "panic")
     assert (result.outcome, result.message) == ("crash", "PanicException: slice index")
@@ -130,9 +128,7 @@ def test_memory_of_a_fork_is_limited_as_that_of_a_program(path: str, worker: Pip
     assert worker.ask("read", "other").outcome == "accept"
 
 
-def test_without_its_template_the_program_itself_is_started(
-    worker: PipeWorker, loads: Callable[[], int]
-) -> None:
+def test_without_its_template_the_program_is_started(worker: PipeWorker, loads: Callable[[], int]) -> None:
     template = worker.template
     assert template is not None
     assert template._host is not None

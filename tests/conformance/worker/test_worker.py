@@ -9,13 +9,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.worker.worker import (
-    Limits,
-    PipeWorker,
-    StartError,
-    death_outcome,
-    make_worker,
-)
+from safetensors_conformance.worker.worker import Limits, PipeWorker, StartError, death_outcome, make_worker
 
 from ..support import NEIGHBOURS, TRIGGER, cases, fake, stdio
 
@@ -102,7 +96,7 @@ METHOD = "  def read(self, path): return []"
         ("print('x' * 100_000)", "adapter.py has no 'Adapter'"),
     ],
 )
-def test_an_adapter_that_cannot_start_is_told_with_its_place(
+def test_an_adapter_that_cannot_start_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -110,7 +104,7 @@ def test_an_adapter_that_cannot_start_is_told_with_its_place(
     assert words in failed_start("py:adapter.py:Adapter")
 
 
-def test_an_adapter_is_found_in_a_module_that_was_given_instead(
+def test_an_adapter_is_found_in_a_module_given_instead(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
