@@ -239,7 +239,7 @@ def test_a_broken_line_is_shown_as_it_came(tmp_path: Path) -> None:
 def test_our_own_host_speaks_the_protocol(selector: str) -> None:
     checks = list(check_protocol(resolve(selector), MANIFEST, 10.0))
     assert [c for c in checks if c.status == "fail"] == []
-    assert {c.id for c in checks if c.status == "pass"} >= {"slice", "write", "lifecycle", "batch"}
+    assert {c.id for c in checks if c.status == "pass"} >= {"slice", "write", "sharded", "lifecycle", "batch"}
 
 
 def run(*arguments: str) -> tuple[int, str]:
