@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -231,10 +232,7 @@ def test_a_name_that_an_adapter_does_not_know_is_its_mistake_and_the_librarys_is
 
 
 def test_a_refusal_that_is_no_exception_names_none() -> None:
-    def refuses() -> Any:
-        raise Refused("it gave None")
-
-    answer = read(refuses, own=True, rejects=(ValueError,))
+    answer = read(Mock(side_effect=Refused("it gave None")), own=True, rejects=(ValueError,))
     assert (answer["outcome"], answer["message"]) == ("reject", "it gave None")
     assert "exception" not in answer
     assert "documented" not in answer
@@ -284,19 +282,15 @@ def test_an_adapter_that_is_none_is_told_at_the_start(attributes: dict[str, Any]
     assert words in answer["error"]["message"]
 
 
-def test_the_marked_adapter_of_the_documentation_says_whose_mistake_it_was(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_marked_adapter_of_the_documentation_says_whose_mistake_it_was() -> None:
     page = (REPOSITORY / "docs" / "plug-in.md").read_text(encoding="utf-8")
     (text,) = (part for part in page.split("```")[1::2] if "@marked" in part)
-    adapter = tmp_path / "documented.py"
-    adapter.write_text("import mylib\n" + text.removeprefix("python\n"), encoding="utf-8")
     tensor: Any = SimpleNamespace(dtype="F32", shape=(2,), tobytes=lambda: bytes(8))
     kind = {"__enter__": lambda self: self, "__exit__": lambda *_: None, "names": lambda _: iter(["w"])}
     file: Any = type("File", (), {**kind, "get": lambda *_: tensor})()
-    monkeypatch.setitem(sys.modules, "mylib", SimpleNamespace(open=lambda _: file))
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    made = host.load(f"{adapter}:Adapter")
+    names: dict[str, Any] = {"mylib": SimpleNamespace(open=lambda _: file)}
+    exec(text.removeprefix("python\n"), names)
+    made = names["Adapter"]()
     assert host.run(made, REQUEST)["tensors"][0]["shape"] == [2]
     tensor.tobytes = None
     assert host.run(made, REQUEST)["outcome"] == "harness-error"
