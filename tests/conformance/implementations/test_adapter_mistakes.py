@@ -24,6 +24,7 @@ from safetensors_conformance.implementations.descriptor import HERE, descriptors
 from safetensors_corpus import sharing
 
 from ..dummy_libraries import DUMMIES, Library, OwnError, module
+from ..support import cases
 
 Load = Callable[..., tuple[Any, Library]]
 LOADED = ("given", "header_rows", "lacking", "torch_given", "torch_rows", "weight_iterators", "stc_adapter")
@@ -95,31 +96,14 @@ def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
     return host.run(adapter, request | MORE.get(step, {}) | {"folder": str(Path(library.path).parent)})
 
 
-GIVEN = {
-    "storages": {"s": [{"zeros": 8}]},
-    "tensors": [
-        {"name": "w", "dtype": "F32", "shape": [2], "storage": "s", "offset": 0, "strides": None}
-        | {"byteorder": "little"}
-    ],
-    "metadata": None,
-    "max_shard_size": 8,
-}
-TWO_READERS = {
-    "do": "concurrent",
-    "by": "threads",
-    "readers": [{"tensors": ["w"], "unknown": False}] * 2,
-    "opened": "once",
-    "before": [],
-    "times": 1,
-    "closed": 0,
-    "after": [],
-}
+SHARDED, SHARED = cases("sharded/two-shards", "concurrent/threads-another-tensor-each-two")
+READERS = [{"tensors": ["w"], "unknown": False}] * 2
 MORE: dict[str, dict[str, Any]] = {
     "remote": {"path": "http://127.0.0.1:1/owner/model/resolve/main/file.safetensors"},
-    "concurrent": {"action": TWO_READERS},
+    "concurrent": {"action": {**SHARED.action, "readers": READERS}},
     "slice": {"tensor": "w", "index": [{"start": 0, "stop": 1, "step": None}]},
-    "write": GIVEN,
-    "sharded": GIVEN,
+    "write": SHARDED.action,
+    "sharded": SHARDED.action,
 }
 """What a request for a step contains in addition to its path."""
 
