@@ -108,6 +108,12 @@ MORE: dict[str, dict[str, Any]] = {
 """What a request for a step contains in addition to its path."""
 
 
+def answers(loaded: tuple[Any, Library], steps: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield those of ``steps`` that an adapter has, with its answers."""
+    for step in has(loaded[0], steps):
+        yield step, ask(loaded[0], step, loaded[1])
+
+
 every_adapter = pytest.mark.parametrize("spec", DUMMIES)
 
 
@@ -186,18 +192,14 @@ TAKES_NOTHING = {"safetensors_print/adapter.py:Report"}
 
 @every_adapter
 def test_no_answer_and_refused_arguments_are_mistakes_of_the_adapter(spec: str, load: Load) -> None:
-    adapter, library = load(spec, nothing=True)
-    for step in has(adapter, READING):
-        answer = ask(adapter, step, library)
+    for step, answer in answers(load(spec, nothing=True), READING):
         first = step in ("open", "check")
         wants = NOTHING_MEANS.get(spec, "harness-error") if first else "harness-error"
         assert answer["outcome"] == wants, (step, answer)
         assert "exception" not in answer
     if spec in TAKES_NOTHING:
         return
-    adapter, library = load(spec, narrow=True)
-    for step in has(adapter, READING + WRITING):
-        answer = ask(adapter, step, library)
+    for step, answer in answers(load(spec, narrow=True), READING + WRITING):
         assert answer["outcome"] == "harness-error", (step, answer)
         assert "the adapter failed: TypeError" in answer["message"]
 
@@ -214,9 +216,7 @@ ODD_SHAPES = (1, None, "2", {"a": 2}, Liar([2]), NoText(), (2.5,), (None,), ("2"
 @every_adapter
 def test_a_shape_that_is_none_shows_and_refuses_nothing(spec: str, load: Load) -> None:
     for odd in ODD_SHAPES:
-        adapter, library = load(spec, shape=odd)
-        for step in has(adapter, READING):
-            answer = ask(adapter, step, library)
+        for step, answer in answers(load(spec, shape=odd), READING):
             if answer["outcome"] != "accept":
                 assert answer["outcome"] == "harness-error", (step, type(odd), answer)
                 assert answer["message"].startswith("the adapter failed: "), answer
@@ -230,9 +230,7 @@ TELL_NO_DTYPE = ("fastsafetensors/adapter.py:Loader", "quantbenchx/adapter.py:Pr
 
 @every_adapter
 def test_an_unknown_dtype_and_too_few_bytes_show(spec: str, load: Load) -> None:
-    adapter, library = load(spec, dtype="F77")
-    for step in has(adapter, READING):
-        answer = ask(adapter, step, library)
+    for step, answer in answers(load(spec, dtype="F77"), READING):
         assert answer["outcome"] == "accept", (step, answer)
         if step != "check":
             (row,) = answer["tensors"]
@@ -240,9 +238,9 @@ def test_an_unknown_dtype_and_too_few_bytes_show(spec: str, load: Load) -> None:
             assert row["dtype"] is not None or spec in TELL_NO_DTYPE, (step, row)
     if spec in SHAPELESS:
         return
-    adapter, library = load(spec, data=b"1234")
-    for step in has(adapter, ("read", "slice", "index", "lifecycle", "concurrent")):
-        answer = ask(adapter, step, library)
+    for step, answer in answers(
+        load(spec, data=b"1234"), ("read", "slice", "index", "lifecycle", "concurrent")
+    ):
         assert answer["outcome"] == "accept", (step, answer)
         (row,) = answer["tensors"]
         assert (row.get("nbytes", 4), row["shape"]) == (4, [2])

@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.cli.run import run
@@ -100,8 +100,11 @@ def describe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, repository: Path) 
     return write
 
 
-def sync(*words: str) -> Result:
-    return CliRunner().invoke(impl, ["sync", *words])
+def sync(*words: str, status: int = 0) -> str:
+    """Install with ``stc impl sync`` and return what it prints, if it ends with this status."""
+    done = CliRunner().invoke(impl, ["sync", *words])
+    assert (done.exit_code, "Traceback" in done.output) == (status, False), done.output
+    return done.output
 
 
 def left(tmp_path: Path) -> list[str]:
@@ -124,7 +127,7 @@ _always = pytest.fixture(autouse=True)(need_a_way_to_shut_off_the_network)
 def test_a_reader_in_c_is_built_and_run(describe: Describe, repository: Path, tmp_path: Path) -> None:
     commands = '[["gcc", "-O1", "-o", "{built}/reader", "{source}/reader.c"]]'
     describe(f'toolchain = ["gcc"]\nbuild = {commands}', program='["{built}/reader"]')
-    assert "open, read" in sync("mylib").output
+    assert "open, read" in sync("mylib")
     told = CliRunner().invoke(run, ["--impl", "mylib", "--case", TRIGGER, "--no-smoke"])
     assert told.exit_code == 0, told.output
     assert left(tmp_path) == [f"mylib-source-{git(repository, 'rev-parse', 'HEAD')}"]
@@ -139,7 +142,7 @@ def mylib() -> Environment:
 
 def test_it_is_built_once_and_again_when_the_descriptor_changes(describe: Describe) -> None:
     folder = describe()
-    assert sync("mylib").exit_code == 0
+    sync("mylib")
     mark = mylib().folder / "built" / "mark"
     mark.touch()
     make(mylib())
@@ -157,8 +160,7 @@ def test_another_commit_is_another_build(describe: Describe, repository: Path, t
     text = (repository / "reader.py").read_text(encoding="utf-8")
     (repository / "reader.py").write_text(text.replace('"1.0"', '"2.0"'), encoding="utf-8")
     for selector, version in (("mylib", "1.0"), (f"mylib@{committed_as(repository)}", "2.0")):
-        done = sync(selector)
-        assert (done.exit_code, f"{selector}: {version}: " in done.output) == (0, True), done.output
+        assert f"{selector}: {version}: " in sync(selector)
         assert answering(resolve(selector)).version == version
     assert len(left(tmp_path)) == 2
 
@@ -176,15 +178,13 @@ def test_a_checkout_is_copied_and_stays_as_it_was(
     describe('build = [["cp", "reader.py", "{built}/reader.py"], ["cp", "reader.py", "more.py"]]')
     before = sorted(path.relative_to(repository) for path in repository.rglob("*"))
     git(repository, "config", "core.fsmonitor", f"touch '{tmp_path / 'ran'}'")
-    done = sync("mylib", "--source", str(repository))
-    assert done.exit_code == 0, done.output
-    assert "mylib@local: 1.0: open, read" in done.output
+    assert "mylib@local: 1.0: open, read" in sync("mylib", "--source", str(repository))
     assert sorted(path.relative_to(repository) for path in repository.rglob("*")) == before
     assert not (tmp_path / "ran").exists()
     assert left(tmp_path) == ["mylib-source-local"]
     (repository / "reader.py").write_text("raise SystemExit(3)", encoding="utf-8")
-    again = sync("mylib", "--source", str(repository))  # not taken for what was built before
-    assert (again.exit_code, "does not start" in again.output) == (1, True)
+    # It is not taken for what was built before.
+    assert "does not start" in sync("mylib", "--source", str(repository), status=1)
 
 
 ADDRESSES = {
@@ -223,9 +223,7 @@ def test_what_cannot_be_built_says_why_and_leaves_nothing(
 
 def refused(tmp_path: Path, says: str, *words: str) -> None:
     """Fail unless an installation fails with these words and leaves nothing."""
-    done = sync(*words)
-    assert (done.exit_code, says in done.output) == (1, True), done.output
-    assert "Traceback" not in done.output
+    assert says in sync(*words, status=1)
     assert left(tmp_path) == []
 
 
@@ -256,8 +254,7 @@ def test_a_build_reaches_no_network_unless_it_is_told(
         committed_as(repository)
         describe(f'build = [["{sys.executable}", "fetch.py"], ["cp", "reader.py", "{{built}}/reader.py"]]')
         refused(tmp_path, "cannot be built" if how else "stc impl sync --build-with-network", "mylib")
-        done = sync("mylib", "--build-with-network")
-    assert done.exit_code == 0, done.output
+        sync("mylib", "--build-with-network")
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap here")
@@ -270,8 +267,7 @@ def test_a_build_sees_no_home_and_writes_to_its_own_folder_alone(
     monkeypatch.setenv("HF_TOKEN", "secret")
     script = f"touch {tmp_path}/planted; ! test -e {tmp_path}/home/key && test -z $HF_TOKEN"
     describe(f'build = [["sh", "-c", "{script}"], ["cp", "reader.py", "{{built}}/reader.py"]]')
-    done = sync("mylib")
-    assert done.exit_code == 0, done.output
+    sync("mylib")
     assert not (tmp_path / "planted").exists()
 
 
@@ -343,8 +339,7 @@ def test_submodules_are_not_followed(describe: Describe, repository: Path, tmp_p
     git(repository, "update-index", "--add", "--cacheinfo", f"160000,{head},x")
     git(repository, "commit", "--quiet", "--message=a module")
     describe()
-    done = sync("mylib")
-    assert done.exit_code == 0, done.output
+    sync("mylib")
     assert not list(tmp_path.rglob("ran"))
     assert not list((mylib().folder / "source" / "x").iterdir())
 
@@ -358,7 +353,7 @@ def test_what_is_built_by_hand_is_never_built_and_is_run_when_it_is_brought(
     listed = CliRunner(env={"COLUMNS": "200"}).invoke(impl, ["list"])
     assert re.search("^mylib .*by hand", listed.output, re.MULTILINE)
     refused(tmp_path, "there are no build commands for it", "mylib")
-    assert "--impl mylib=cmd:PROGRAM" in sync("mylib").output
+    assert "--impl mylib=cmd:PROGRAM" in sync("mylib", status=1)
     commit = "1234567890" * 4
     for name in ("mylib", f"mylib@{commit}"):
         target = resolve(f"{name}=cmd:{sys.executable} {EXAMPLES / 'stdio_reader.py'}")

@@ -96,10 +96,6 @@ STARTED['protocol'] = 2
 def started(request): return {**STARTED, 'protocol': request['protocol']}
 ## no-name | start | fail | $defs/startAnswer/properties/implementation/required
 WHO.clear()
-## unknown-steps | start | fail | $defs/startAnswer/properties/steps/items
-STARTED['steps'] = ['load']
-## wrong-seq | valid | fail* | differs from that of the request
-def run(request): return {**good(request), 'seq': 1}
 ## digest-in-capitals | valid | fail* | sha256/pattern
 def change(row):
     if 'sha256' in row: row['sha256'] = row['sha256'].upper()
@@ -155,8 +151,6 @@ sys.stdin = Input()
 def chatter(answer): 'seq' in answer and write(answer)
 ## chatters | noise | note | ignored 3 lines
 def run(request): print('reading', request['path'], flush=True); return good(request)
-## chatters-late | noise | note | ignored
-def chatter(answer): print('done', flush=True)
 ## ignores-stop | stop | fail | the program is still running 0.75 s after the stop request
 def stop(): pass
 ## stays | end | fail | the program is still running 0.75 s after the end of standard input
