@@ -96,14 +96,15 @@ def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
     return host.run(adapter, request | MORE.get(step, {}) | {"folder": str(Path(library.path).parent)})
 
 
-SHARDED, SHARED = cases("sharded/two-shards", "concurrent/threads-another-tensor-each-two")
+CASES = cases("sharded/two-shards", "concurrent/threads-another-tensor-each-two")
+SHARDED, SHARED = (dict(case.action or {}) for case in CASES)
 READERS = [{"tensors": ["w"], "unknown": False}] * 2
 MORE: dict[str, dict[str, Any]] = {
     "remote": {"path": "http://127.0.0.1:1/owner/model/resolve/main/file.safetensors"},
-    "concurrent": {"action": {**SHARED.action, "readers": READERS}},
+    "concurrent": {"action": {**SHARED, "readers": READERS}},
     "slice": {"tensor": "w", "index": [{"start": 0, "stop": 1, "step": None}]},
-    "write": SHARDED.action,
-    "sharded": SHARDED.action,
+    "write": SHARDED,
+    "sharded": SHARDED,
 }
 """What a request for a step contains in addition to its path."""
 
