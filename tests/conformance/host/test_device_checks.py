@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -35,11 +36,8 @@ class Card(Buffers):
     def address(self, tensor: Any) -> tuple[int, int]:
         return tensor.begin, 4
 
-    def data(self, tensor: Any) -> bytes:
-        return bytes(tensor.held)
-
     def data_elsewhere(self, tensor: Any) -> bytes:
-        return bytes(tensor.held) if self.waits else bytes(len(tensor.held))
+        return self.data(tensor) if self.waits else bytes(len(tensor))
 
     def churn(self, sizes: list[int]) -> list[Tensor]:
         return [Tensor(self, b"\xa5" * size) for size in sizes]
@@ -54,15 +52,16 @@ class Card(Buffers):
         self.most = self.used
 
 
-class Tensor:
+class Tensor(bytearray):
     """Memory of the card, released with its last reference."""
 
     def __init__(self, card: Card, held: bytes, place: str = "cuda:0", begin: int = 256) -> None:
-        self.card, self.held, self.place, self.begin = card, held, place, begin
+        super().__init__(held)
+        self.card, self.place, self.begin = card, place, begin
         card.take(len(held))
 
     def __del__(self) -> None:
-        self.card.used -= len(self.held) if self.card.counts else 0
+        self.card.take(-len(self))
 
 
 Rows = Iterator[tuple[str, str, list[int], Tensor]]
@@ -79,24 +78,7 @@ def in_one_buffer(card: Card) -> Rows:
     rows = [*one_by_one(card, "abcde")]
     yield from rows
     for place in (0, 1, 3, 4):
-        rows[place][3].held = bytes(8)
-
-
-def stop_counting(card: Card) -> None:
-    card.counts = False
-
-
-def stop_waiting(card: Card) -> None:
-    card.waits = False
-
-
-def keep(card: Card) -> None:
-    card.take(100)
-
-
-def up_and_down(card: Card) -> None:
-    card.take(1)
-    card.used -= 1
+        rows[place][3][:] = bytes(8)
 
 
 @pytest.fixture(autouse=True)
@@ -105,18 +87,20 @@ def _card(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def begin(
-    rows: Callable[[Card], Any] = one_by_one, how: Callable[[Card], None] = Card.wait, **more: Any
+    rows: Callable[[Card], Any] = one_by_one, takes: tuple[int, ...] = (), lacks: str = "", **more: Any
 ) -> DeviceChecks:
-    """Begin to check a loader that does something to the card, and refuses the file ``bad``."""
+    """Begin to check a loader that takes memory of the card first, and refuses the file ``bad``."""
 
     def device(path: str, device: str) -> Any:
         assert device == "cuda:0"
-        how(checks._memory)
+        for size in takes:
+            checks._memory.take(size)
         if path == "bad":
             raise ValueError("no")
         return rows(checks._memory)
 
     checks = DeviceChecks(SimpleNamespace(device=device, **more), "cuda:0")
+    vars(checks._memory)[lacks] = False
     return checks
 
 
@@ -135,12 +119,17 @@ ALL_HOLD = dict.fromkeys((*EMPTY, "stream", "threads", "stopped"), "pass")
         ({}, {}, "pass", ""),
         ({"rows": partial(one_by_one, names="abc")}, {}, "pass", ""),
         ({"rows": in_one_buffer}, {}, "pass", ""),
-        ({"how": up_and_down}, {}, "fail", ""),
-        ({"how": stop_counting}, UNKNOWN, "unknown", ""),
+        ({"takes": (1, -1)}, {}, "fail", ""),
+        ({"lacks": "counts"}, UNKNOWN, "unknown", ""),
         ({"rows": partial(one_by_one, names="e", size=0, begin=3)}, EMPTY, "unknown", ""),
-        ({"how": stop_waiting}, {"stream": "fail"}, "pass", "'a' contains different bytes on another stream"),
+        ({"lacks": "waits"}, {"stream": "fail"}, "pass", "'a' contains different bytes on another stream"),
         # Eight loads: the first, two at once, two around a stop, and one for each of the other checks.
-        ({"how": keep}, {"stopped": "fail", "returned": "fail"}, "fail", "800 bytes of device memory remain"),
+        (
+            {"takes": (100,)},
+            {"stopped": "fail", "returned": "fail"},
+            "fail",
+            "800 bytes of device memory remain",
+        ),
     ],
 )
 def test_what_a_card_shows_of_a_loader_and_of_a_refusal(
@@ -157,10 +146,7 @@ def test_what_a_card_shows_of_a_loader_and_of_a_refusal(
     assert statuses(checks) == {"untouched": untouched}
 
 
-def full(card: Card) -> None:
-    raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")
-
-
+FULL = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")
 RESULTS: list[tuple[Any, str]] = [
     (None, "returned NoneType instead of tensors"),
     (5, "returned int instead of tensors"),
@@ -176,7 +162,7 @@ RESULTS: list[tuple[Any, str]] = [
         *(({"rows": lambda _, result=result: result}, AdapterError, words) for result, words in RESULTS),
         ({"rows": partial(one_by_one, place="cuda:1")}, AdapterError, "'a' is on cuda:1 instead of cuda:0"),
         ({"device_bytes": lambda: "x"}, AdapterError, "did not return a number"),
-        ({"how": full}, MemoryError, "DefaultCPUAllocator"),
+        ({"rows": Mock(side_effect=FULL)}, MemoryError, "DefaultCPUAllocator"),
     ],
 )
 def test_what_is_no_result_is_a_mistake_of_the_adapter_or_of_the_machine(

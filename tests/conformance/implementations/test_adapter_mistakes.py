@@ -22,6 +22,7 @@ from safetensors_conformance.implementations.descriptor import HERE, descriptors
 from safetensors_corpus import sharing
 
 from ..dummy_libraries import ADAPTERS, Library, OwnError, modules
+from ..support import cases
 
 Load = Callable[..., tuple[Any, Library]]
 LOADED = ("given", "header_rows", "lacking", "torch_given", "torch_rows", "weight_iterators", "stc_adapter")
@@ -60,6 +61,12 @@ def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Load]:
         assert host.invalid_part(adapter) is None
         if spec == "reference/adapter.py:Reference":
             adapter.device = None  # takes torch itself; its device step has tests of its own
+
+        def rows(path: str) -> list[Any]:  # the checks of the step want memory of a real device
+            given = host.ask(adapter.device, path, "cuda:0")
+            return [row[:3] for row in host.rows_of(given, adapter.device)]
+
+        monkeypatch.setitem(host.DEVICE, "checks", SimpleNamespace(run=rows, results=[]))
         return adapter, library
 
     yield make
@@ -74,8 +81,6 @@ def has(adapter: Any, steps: tuple[str, ...]) -> list[str]:
 
 def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
     """Return the answer of the host for one step."""
-    if step == "device":
-        return _device(adapter, library)
     request: dict[str, Any] = {"seq": 1, "step": step, "path": library.path}
     if step == "lifecycle":
         for part in ("hold", "get", "look"):
@@ -87,43 +92,23 @@ def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
     return host.run(adapter, request | MORE.get(step, {}) | {"folder": str(Path(library.path).parent)})
 
 
-GIVEN = {
-    "storages": {"s": [{"zeros": 8}]},
-    "tensors": [
-        {"name": "w", "dtype": "F32", "shape": [2], "storage": "s", "offset": 0, "strides": None}
-        | {"byteorder": "little"}
-    ],
-    "metadata": None,
-    "max_shard_size": 8,
-}
-TWO_READERS = {
-    "do": "concurrent",
-    "by": "threads",
-    "readers": [{"tensors": ["w"], "unknown": False}] * 2,
-    "opened": "once",
-    "before": [],
-    "times": 1,
-    "closed": 0,
-    "after": [],
-}
+CASES = cases("sharded/two-shards", "concurrent/threads-another-tensor-each-two")
+SHARDED, SHARED = (dict(case.action or {}) for case in CASES)
+READERS = [{"tensors": ["w"], "unknown": False}] * 2
 MORE: dict[str, dict[str, Any]] = {
     "remote": {"path": "http://127.0.0.1:1/owner/model/resolve/main/file.safetensors"},
-    "concurrent": {"action": TWO_READERS},
+    "concurrent": {"action": {**SHARED, "readers": READERS}},
     "slice": {"tensor": "w", "index": [{"start": 0, "stop": 1, "step": None}]},
-    "write": GIVEN,
-    "sharded": GIVEN,
+    "write": SHARDED,
+    "sharded": SHARDED,
 }
 """What a request for a step contains in addition to its path."""
 
 
-def _device(adapter: Any, library: Library) -> dict[str, Any]:
-    """Ask for the step ``device`` as its checks do, who want memory of a real device for the rest."""
-    try:
-        rows = [*host.rows_of(host.ask(adapter.device, library.path, "cuda:0"), adapter.device)]
-        told = [host.row(row[:3], adapter.device) for row in rows]
-    except BaseException as err:
-        return host.failure_answer(err, adapter)
-    return {"outcome": "accept", "tensors": told}
+def answers(loaded: tuple[Any, Library], steps: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield those of ``steps`` that an adapter has, with its answers."""
+    for step in has(loaded[0], steps):
+        yield step, ask(loaded[0], step, loaded[1])
 
 
 every_adapter = pytest.mark.parametrize("spec", ADAPTERS)
@@ -204,40 +189,22 @@ TAKES_NOTHING = {"safetensors_print/adapter.py:Report"}
 
 @every_adapter
 def test_no_answer_and_refused_arguments_are_mistakes_of_the_adapter(spec: str, load: Load) -> None:
-    adapter, library = load(spec, nothing=True)
-    for step in has(adapter, READING):
-        answer = ask(adapter, step, library)
+    for step, answer in answers(load(spec, nothing=True), READING):
         first = step in ("open", "check")
         wants = NOTHING_MEANS.get(spec, "harness-error") if first else "harness-error"
         assert answer["outcome"] == wants, (step, answer)
         assert "exception" not in answer
     if spec in TAKES_NOTHING:
         return
-    adapter, library = load(spec, narrow=True)
-    for step in has(adapter, READING + WRITING):
-        answer = ask(adapter, step, library)
+    for step, answer in answers(load(spec, narrow=True), READING + WRITING):
         assert answer["outcome"] == "harness-error", (step, answer)
         assert "the adapter failed: TypeError" in answer["message"]
 
 
-class Liar(list[int]):
-    """Says that it is longer than it is, and fails half way."""
-
-    def __len__(self) -> int:
-        return 100
-
-    def __iter__(self) -> Iterator[int]:
-        yield 2
-        raise ZeroDivisionError("half way")
-
-
-class NoText:
-    """Cannot even be written."""
-
-    def __repr__(self) -> str:
-        raise ZeroDivisionError("no text")
-
-
+Liar = type("Liar", (list,), {"__len__": lambda _: 100, "__iter__": lambda _: map((2).__floordiv__, (1, 0))})
+"""Says that it is longer than it is, and fails half way."""
+NoText = type("NoText", (), {"__repr__": lambda _: 1 // 0})
+"""Cannot even be written."""
 SHAPELESS = ("orbax/adapter.py:Layout",)
 """Adapters whose stand-in hands out real arrays, which always have a shape."""
 ODD_SHAPES = (1, None, "2", {"a": 2}, Liar([2]), NoText(), (2.5,), (None,), ("2",), b"2")
@@ -246,9 +213,7 @@ ODD_SHAPES = (1, None, "2", {"a": 2}, Liar([2]), NoText(), (2.5,), (None,), ("2"
 @every_adapter
 def test_a_shape_that_is_none_shows_and_refuses_nothing(spec: str, load: Load) -> None:
     for odd in ODD_SHAPES:
-        adapter, library = load(spec, shape=odd)
-        for step in has(adapter, READING):
-            answer = ask(adapter, step, library)
+        for step, answer in answers(load(spec, shape=odd), READING):
             if answer["outcome"] != "accept":
                 assert answer["outcome"] == "harness-error", (step, type(odd), answer)
                 assert answer["message"].startswith("the adapter failed: "), answer
@@ -262,9 +227,7 @@ TELL_NO_DTYPE = ("fastsafetensors/adapter.py:Loader", "quantbenchx/adapter.py:Pr
 
 @every_adapter
 def test_an_unknown_dtype_and_too_few_bytes_show(spec: str, load: Load) -> None:
-    adapter, library = load(spec, dtype="F77")
-    for step in has(adapter, READING):
-        answer = ask(adapter, step, library)
+    for step, answer in answers(load(spec, dtype="F77"), READING):
         assert answer["outcome"] == "accept", (step, answer)
         if step != "check":
             (row,) = answer["tensors"]
@@ -272,9 +235,9 @@ def test_an_unknown_dtype_and_too_few_bytes_show(spec: str, load: Load) -> None:
             assert row["dtype"] is not None or spec in TELL_NO_DTYPE, (step, row)
     if spec in SHAPELESS:
         return
-    adapter, library = load(spec, data=b"1234")
-    for step in has(adapter, ("read", "slice", "index", "lifecycle", "concurrent")):
-        answer = ask(adapter, step, library)
+    for step, answer in answers(
+        load(spec, data=b"1234"), ("read", "slice", "index", "lifecycle", "concurrent")
+    ):
         assert answer["outcome"] == "accept", (step, answer)
         (row,) = answer["tensors"]
         assert (row.get("nbytes", 4), row["shape"]) == (4, [2])

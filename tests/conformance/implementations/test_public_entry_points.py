@@ -8,7 +8,6 @@ both are installed.
 
 from __future__ import annotations
 
-import ast
 import random
 import re
 import tempfile
@@ -30,32 +29,19 @@ ENTRIES = [(d, e) for d in descriptors().values() for e in d.entries]
 COMPARED = [(d, e) for d, e in ENTRIES if e.public and e.public.adapter]
 LEAST = 300
 """Files of a sample, or all that there are of its kind."""
-INSIDE = {"cut_out", "spec_from_file_location", "CDLL", "PyDLL", "cdll", "pydll"}
-"""Names that lead past the public names of a library."""
-HARMLESS = {("huggingface_hub/adapter.py", "_http")}
+INSIDE = re.compile(
+    r"(?<!\bself)(?<!\bcls)(?<!\bthis)\._[A-Za-z0-9]\w*|(['\"])_[A-Za-z0-9]\w*\1"
+    r"|\bimport\b(\s*\([^)]*|[^\n]*)\b_[A-Za-z0-9]\w*"
+    r"|\b(cut_out|spec_from_file_location|(Py|C)DLL|(py|c)dll|pathToFileURL)\b"
+)
+"""Private names of others, and names that lead past the public names of a library."""
+HARMLESS = {("huggingface_hub/adapter.py", "._http")}
 """File and private name with which nothing is read: one gives the library its own HTTP client back."""
 
 
 def inside(text: str) -> set[str]:
-    """Return the names in an adapter in Python that are none of the public names of its library."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.ImportFrom(module=str(name)) | ast.alias(name=name):
-                found |= {*name.split(".")}
-            case ast.Attribute(value=ast.Name(id="self" | "cls")):
-                pass
-            case ast.Attribute(attr=name):
-                found.add(name)
-            case ast.Call(args=args):
-                texts = (arg.value for arg in args if isinstance(arg, ast.Constant))
-                found |= {part for one in texts if isinstance(one, str) for part in one.split(".")}
-    return {name for name in found if name in INSIDE or re.fullmatch("_[A-Za-z0-9]\\w*", name)}
-
-
-def inside_script(text: str) -> set[str]:
-    """Return the non-public names that a JavaScript adapter uses."""
-    return set(re.findall(r"\bpathToFileURL\b|(?<!this)\._[A-Za-z]\w*", text))
+    """Return what an adapter uses that is none of the public names of its library."""
+    return {found[0] for found in INSIDE.finditer(text)}
 
 
 def adapters() -> Iterator[tuple[str, LocatedDescriptor, Entry]]:
@@ -69,8 +55,7 @@ def adapters() -> Iterator[tuple[str, LocatedDescriptor, Entry]]:
 def test_what_is_called_inside_of_a_library_is_compared_with_its_public_entry_point() -> None:
     silent = []
     for file, known, entry in adapters():
-        text = (HERE / file).read_text("utf-8")
-        found = inside(text) if file.endswith(".py") else inside_script(text)
+        found = inside((HERE / file).read_text("utf-8"))
         found -= {name for where, name in HARMLESS if where == file}
         if found and not entry.public:
             silent.append(f"{file}: {known.selector(entry)} uses {', '.join(sorted(found))}")
@@ -90,14 +75,16 @@ import cut_out
 importlib.util.spec_from_file_location('lib', path)
 ctypes.CDLL('lib.so')
 from ctypes import CDLL
+import(pathToFileURL(path))
+reader._parse(bytes)
 """
 
 
 def test_every_way_inside_of_a_library_is_seen() -> None:
     assert [line for line in WAYS_INSIDE.strip().splitlines() if not inside(line)] == []
+    assert inside("from lib import (\n    read,\n    _inner,\n)")
     assert not inside("from __future__ import annotations\nself._read(lib.read(path)).__exit__(_)")
-    assert inside_script("import(pathToFileURL(path))") == {"pathToFileURL"}
-    assert inside_script("reader._parse(bytes); this._parse()") == {"._parse"}
+    assert not inside("this._parse(bytes)")
 
 
 def test_what_is_compared_is_compared_over_enough_files() -> None:

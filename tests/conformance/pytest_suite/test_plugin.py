@@ -31,6 +31,13 @@ def basics(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"--corpus={corpus_of(tmp_path_factory.mktemp('corpus'), *BASICS)}"
 
 
+def ran(status: int, *arguments: str, **where: Any) -> str:
+    """Run the suite in this process and return what it prints, if it ends with this status."""
+    done = suite_here(*arguments, **where)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 def records(folder: Path, selector: str) -> list[dict[str, Any]]:
     """Return the lines of the record of one of several implementations."""
     found = ([*map(json.loads, path.read_text("ascii").splitlines())] for path in folder.glob("*.jsonl"))
@@ -51,25 +58,21 @@ def test_the_official_library_is_green_with_its_baseline_and_red_without(tmp_pat
 
 def test_an_implementation_that_does_not_start_fails_once_and_the_rest_is_not_run(basics: str) -> None:
     selectors = ("py:no_such_module:Reader", stdio("no-start"))
-    run = suite_here(basics, *(f"--impl={selector}" for selector in selectors), "--impl=reference")
-    assert run.returncode == 1
+    text = ran(1, basics, *(f"--impl={selector}" for selector in selectors), "--impl=reference")
     for words in (*(f"cannot start {selector!r}" for selector in selectors), "2 failed", "reference 2026"):
-        assert words in run.stdout
-    assert not re.search(r"\d+ skipped|Traceback", run.stdout)
-    without = suite_here(basics, f"--impl={selectors[0]}", "-k", "hole-between-two")
-    assert (without.returncode, "problem: cannot start" in without.stdout) == (1, True)
+        assert words in text
+    assert not re.search(r"\d+ skipped|Traceback", text)
+    assert "problem: cannot start" in ran(1, basics, f"--impl={selectors[0]}", "-k", "hole-between-two")
 
 
 def test_an_adapter_that_fails_basic_files_is_told_from_a_bad_reader(basics: str, tmp_path: Path) -> None:
     wrong = {fake("AlwaysAccepts"): "wrong-accept", fake("AlwaysRejects"): "wrong-reject"}
     options = [basics, *(f"--impl={selector}" for selector in wrong)]
-    run = suite_here(*options)
-    assert (run.returncode, "2 failed" in run.stdout) == (1, True)
-    for selector in wrong:
-        assert f"the adapter of {selector!r} is probably wrong" in run.stdout
+    text = ran(1, *options)
+    for words in ("2 failed", *(f"the adapter of {selector!r} is probably wrong" for selector in wrong)):
+        assert words in text
     limits = ("--profile=text", "--time-limit=7", "--memory-limit=256")
-    anyway = suite_here(*options, "--no-smoke", f"--report={tmp_path}", *limits)
-    assert (anyway.returncode, "is probably wrong" in anyway.stdout) == (1, False)
+    assert "is probably wrong" not in ran(1, *options, "--no-smoke", f"--report={tmp_path}", *limits)
     for selector, verdict in wrong.items():
         header, *rows = records(tmp_path, selector)
         assert verdict in {row.get("verdict") for row in rows}
@@ -77,28 +80,8 @@ def test_an_adapter_that_fails_basic_files_is_told_from_a_bad_reader(basics: str
 
 
 def test_a_lazy_reader_is_warned_about_and_fails_only_when_asked(small: str) -> None:
-    run = suite_here(small, f"--impl={fake('Lazy')}")
-    assert run.returncode == 0, run.stdout
-    assert "late-reject 0" not in run.stdout
-    assert suite_here(small, f"--impl={fake('Lazy')}", "--fail-on-should").returncode == 1
-
-
-def test_several_implementations_are_compared(small: str) -> None:
-    impls = [f"--impl={QUICK}", f"--impl={fake('LosesMetadata')}"]
-    run = suite_here(small, *impls, "--no-smoke", "-k", "test_read")
-    assert run.returncode == 1
-    assert re.search("content splits.*verdict splits.*LosesMetadata", run.stdout, re.DOTALL)
-
-
-def test_a_bad_baseline_fails_once_and_the_cases_still_run(basics: str, tmp_path: Path) -> None:
-    path = tmp_path / "baseline.toml"
-    ids = ("layout/no-such-case", "framing/one-tensor")
-    entries = (f"[[expected]]\ncase = '{case}'\nread = 'wrong-reject'\n" for case in ids)
-    path.write_text("".join(entries), encoding="utf-8")
-    run = suite_here(basics, f"--impl={QUICK}", f"--baseline={path}")
-    assert run.returncode == 1
-    for words in ("no-such-case: matches no case", "passes now", "2 failed", "not run 0"):
-        assert words in run.stdout
+    assert "late-reject 0" not in ran(0, small, f"--impl={fake('Lazy')}")
+    ran(1, small, f"--impl={fake('Lazy')}", "--fail-on-should")
 
 
 @pytest.mark.parametrize(
@@ -114,38 +97,39 @@ def test_what_cannot_be_used_is_refused_first(
     tmp_path: Path, text: str, options: list[str], words: str
 ) -> None:
     (tmp_path / "corpus.json").write_text(text, encoding="utf-8")
-    run = suite_here(*(option.format(tmp_path) for option in options))
-    assert (run.returncode, words in run.stderr) == (4, True)
-    assert "Traceback" not in run.stdout + run.stderr
+    said = ran(4, *(option.format(tmp_path) for option in options))
+    assert (words in said, "Traceback" in said) == (True, False)
 
 
-def test_a_baseline_is_made_from_a_full_run_and_not_from_a_part(basics: str, tmp_path: Path) -> None:
+def test_a_baseline_is_made_from_a_full_run_and_failures_without_it_are_told_in_full(
+    basics: str, tmp_path: Path
+) -> None:
     path = tmp_path / "fake.toml"
     options = [basics, f"--impl={fake('LiesAboutContent')}", "--no-smoke", f"--baseline={path}"]
     part = suite_here(*options, "--update-baseline", "-k", "layout")
     assert "only a full run can update a baseline" in part.stdout
     assert not path.exists()
-    full = suite_here(*options, "--update-baseline")
-    assert full.returncode == 0, full.stdout
-    assert "1 added" in full.stdout
-    assert "count as unreported and need a review by" in full.stdout
-    next_one = suite_here(*options)
-    assert (next_one.returncode, "xfailed" in next_one.stdout) == (0, True), next_one.stdout
+    full = ran(0, *options, "--update-baseline")
+    assert "1 added" in full
+    assert "count as unreported and need a review by" in full
+    assert "xfailed" in ran(0, *options)
+    red = ran(1, *options, "--no-baseline")
+    for words in ("WRONG-CONTENT", "DAT-06 (must)", "expected  accept", "other bytes than the file contains"):
+        assert words in red
+    assert "again     stc run --impl" in red
+    assert "00000000  " in red
 
 
 def test_a_contradiction_fails_unless_the_baseline_contains_it(small: str, tmp_path: Path) -> None:
     path = tmp_path / "flaps.toml"
     options = [small, f"--impl={fake('Flaps')}", "--no-smoke", f"--baseline={path}"]
-    run = suite_here(*options[:-1], "-k", "leading")
-    assert run.returncode == 1
-    assert "no single option of leading-whitespace explains" in run.stdout
-    assert suite_here(*options, "--update-baseline").returncode == 0
+    assert "no single option of leading-whitespace explains" in ran(1, *options[:-1], "-k", "leading")
+    ran(0, *options, "--update-baseline")
     assert 'inconsistent = ["leading-whitespace"]' in path.read_text(encoding="utf-8")
-    assert suite_here(*options).returncode == 0
+    ran(0, *options)
     path.write_text('inconsistent = ["leading-whitespace"]\n', encoding="utf-8")
-    steady = suite_here(small, f"--impl={QUICK}", f"--baseline={path}", "-k", "leading")
-    assert steady.returncode == 1
-    assert "leading-whitespace: the answers no longer contradict each other" in steady.stdout
+    steady = ran(1, small, f"--impl={QUICK}", f"--baseline={path}", "-k", "leading")
+    assert "leading-whitespace: the answers no longer contradict each other" in steady
 
 
 def test_the_plugin_stays_out_of_other_peoples_runs(tmp_path: Path) -> None:
@@ -187,7 +171,7 @@ def test_items_have_the_names_that_pytest_selects_and_remembers(basics: str, tmp
     assert "1 failed in" in by_id.stdout
 
 
-def test_causes_come_last_and_replace_the_list_of_the_failures_that_they_cover(
+def test_causes_replace_the_failures_that_they_cover_but_not_those_of_a_bad_baseline(
     small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "kept.py").write_text(
@@ -196,12 +180,16 @@ def test_causes_come_last_and_replace_the_list_of_the_failures_that_they_cover(
     )
     monkeypatch.syspath_prepend(tmp_path)
     baseline = tmp_path / "stale.toml"
-    baseline.write_text('[[expected]]\ncase = "framing/one-tensor"\nread = "wrong-reject"\nwhy = "x"\n')
+    ids = ("layout/no-such-case", "framing/one-tensor")
+    baseline.write_text("".join(f"[[expected]]\ncase = '{case}'\nread = 'wrong-reject'\n" for case in ids))
     options = [small, "-pkept", f"--impl={fake('LosesMetadata')}", f"--baseline={baseline}", "--no-smoke"]
     run = suite_here(*options)
     listed = re.findall(r"^FAILED .*::(\S+)", run.stdout, re.MULTILINE)
-    assert listed == [f"test_read[framing/one-tensor-{fake('LosesMetadata')}]"]
-    marks = ["short test summary", "\n3 failures with a likely cause below", "LIKELY CAUSES", "\n4 failed, "]
+    fails = ("test_baseline[", "test_read[framing/one-tensor-")
+    assert listed == [f"{name}{fake('LosesMetadata')}]" for name in fails]
+    for words in ("no-such-case: matches no case", "passes now", "not run 0"):
+        assert words in run.stdout
+    marks = ["short test summary", "\n3 failures with a likely cause below", "LIKELY CAUSES", "\n5 failed, "]
     places = [run.stdout.index(mark) for mark in marks]
     assert places == sorted(places)
     # Otherwise, pytest compares each failure with the reports of the setup and teardown of each item.
@@ -222,11 +210,10 @@ def test_options_of_a_project_are_its_own(basics: str, tmp_path: Path) -> None:
         "    assert pytestconfig.option.device.startswith('theirs')\n",
         encoding="utf-8",
     )
-    assert "1 passed" in suite_here(cwd=tmp_path, target=tmp_path).stdout
+    assert "1 passed" in ran(0, cwd=tmp_path, target=tmp_path)
     ours = [f"--impl={device_loader('Arrays')}", "--stc-device=cpu", "--stc-report=out"]
     options = [str(tmp_path), basics, *ours, "--device=theirs2", "-k", "framing/one-tensor or test_x"]
-    both = suite_here(*options, cwd=tmp_path)
-    assert both.returncode == 0, both.stdout + both.stderr
+    ran(0, *options, cwd=tmp_path)
     assert "device" in {row.get("step") for row in records(tmp_path / "out", device_loader("Arrays"))}
     assert "--stc-device=NAME" in suite_here("--help", cwd=tmp_path, target=tmp_path).stdout
     assert " --device=NAME" in suite_here("--help").stdout
@@ -238,9 +225,7 @@ def test_settings_of_a_project_do_not_keep_the_suite_from_running(basics: str, t
         "python_files = *_test.py\ntestpaths = mine\nfilterwarnings = error\nxfail_strict = true\n",
         encoding="utf-8",
     )
-    run = suite_here(basics, "-k", "one-tensor", cwd=tmp_path, target=None)
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert " passed" in run.stdout
+    assert " passed" in ran(0, basics, "-k", "one-tensor", cwd=tmp_path, target=None)
 
 
 SURROGATES = fake("Surrogates")
@@ -261,8 +246,9 @@ def alone_and_parallel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
     options += ["--no-smoke", "--full-failures", *(f"--impl={selector}" for selector in ANSWERING)]
     folders = {name: tmp_path_factory.mktemp(name) for name in ("alone", "parallel")}
     for run, folder, more in zip((suite_here, suite), folders.values(), ((), ("-n", "2")), strict=True):
-        ran = run(*options, *more, f"--report={folder}", f"--junitxml={folder / 'out.xml'}")
-        assert (ran.returncode, "INTERNALERROR" in ran.stdout + ran.stderr) == (1, False), ran.stdout
+        done = run(*options, *more, f"--report={folder}", f"--junitxml={folder / 'out.xml'}")
+        assert (done.returncode, "INTERNALERROR" in done.stdout + done.stderr) == (1, False), done.stdout
+        assert re.search("content splits.*verdict splits", done.stdout, re.DOTALL)
     return folders
 
 
@@ -278,6 +264,7 @@ def test_every_answer_travels_between_processes(alone_and_parallel: dict[str, Pa
         results = {json.dumps([row.get(key) for key in keys]) for row in rows if "verdict" in row}
         assert len(results) > 30
         cases = [c for c in ET.parse(folder / "out.xml").iter("testcase") if selector in c.attrib["name"]]
+        assert {case.attrib["classname"] for case in cases} == {"safetensors_conformance"}
         texts = {case.attrib["name"]: "".join(f.text or "" for f in case.iter("failure")) for case in cases}
         properties = [sorted(tuple(p.attrib.values()) for p in case.iter("property")) for case in cases]
         # Each process shows the first cases of a cause in full, so that the texts are not the same.
@@ -297,8 +284,7 @@ def test_every_answer_travels_between_processes(alone_and_parallel: dict[str, Pa
 
 def test_a_command_line_that_is_no_utf_8_is_refused_where_it_cannot_travel(basics: str) -> None:
     selector = "--impl=py:no_such_module:A\udcff"
-    alone = suite_here(basics, selector, "-k", "smoke")
-    assert (alone.returncode, "cannot start" in alone.stdout) == (1, True)
+    assert "cannot start" in ran(1, basics, selector, "-k", "smoke")
     parallel = suite(basics, selector, "-k", "smoke", "-n", "2")
     assert parallel.returncode == 4
     assert "is not UTF-8, which pytest-xdist cannot transmit" in parallel.stderr
@@ -311,11 +297,9 @@ def test_another_checkout_than_the_installed_one_is_told(tmp_path: Path) -> None
     folder.mkdir(parents=True)
     shutil.copyfile(ours, folder / ours.name)
     (folder / "test_own.py").write_text("def test(): pass\n")
-    run = suite_here("-k", "no_such", target=tmp_path)
-    assert run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert f"{folder / ours.name} belongs to a different checkout" in run.stdout
-    run = suite_here("--impl=reference", target=tmp_path)
-    assert (run.returncode, "another checkout" in run.stdout) == (0, False)
+    text = ran(pytest.ExitCode.NO_TESTS_COLLECTED, "-k", "no_such", target=tmp_path)
+    assert f"{folder / ours.name} belongs to a different checkout" in text
+    assert "different checkout" not in ran(0, "--impl=reference", target=tmp_path)
 
 
 HOLE, TWICE, VALID = "layout/hole-between-two", "header/name-twice-dtypes", "framing/one-tensor"
@@ -330,18 +314,12 @@ review_by = 2999-01-01
 """
 
 
-@pytest.mark.parametrize("parallel", [(), pytest.param(("-n", "1"), marks=pytest.mark.nightly)])
-def test_junit_xml_has_rules_area_level_cwe_and_verdict(tmp_path: Path, parallel: tuple[str, ...]) -> None:
+def test_junit_xml_has_rules_area_level_weakness_and_verdict(tmp_path: Path) -> None:
     selector = f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter"
     (tmp_path / "known.toml").write_text(f'implementation = "{selector}"\n{BASELINE}')
     junit = tmp_path / "out.xml"
-    options = [
-        f"--corpus={corpus_of(tmp_path / 'corpus', HOLE, TWICE, VALID, CHOICE)}",
-        f"--junitxml={junit}",
-    ]
-    options += [f"--impl={selector}", f"--baseline={tmp_path / 'known.toml'}", *parallel]
-    done = (suite if parallel else suite_here)(*options)
-    assert done.returncode == 1, done.stdout + done.stderr
+    options = (f"--impl={selector}", f"--baseline={tmp_path / 'known.toml'}", f"--junitxml={junit}")
+    ran(1, f"--corpus={corpus_of(tmp_path / 'corpus', HOLE, TWICE, VALID, CHOICE)}", *options)
     elements = {case.attrib["name"]: case for case in ET.parse(junit).iter("testcase")}
     assert {case.attrib["classname"] for case in elements.values()} == {"safetensors_conformance"}
     found = {case: elements[f"test_read[{case}-{selector}]"] for case in (TWICE, HOLE, VALID, CHOICE)}
