@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.answer import UNSAFE
-from safetensors_corpus.judging.charge import LARGE_DIMENSION, Demand
-from safetensors_corpus.judging.judge import failure_of, judge_step
+from safetensors_corpus.judging.judge import LARGE_DIMENSION, Demand, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import Expectation, dtype_features
 from safetensors_reference import explain

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from safetensors_corpus.judging.charge import DTYPES, FORBIDDING, OUTPUT, SLICES
+from safetensors_corpus.judging.judge import DTYPES, FORBIDDING, OUTPUT, SLICES
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
 from safetensors_corpus.manifest import ANY_VALID_FILE, AREA_OF_RULES
 from safetensors_reference.rules.book import BASES, rule_book
