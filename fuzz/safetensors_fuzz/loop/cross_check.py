@@ -15,8 +15,17 @@ from math import prod
 from typing import Any
 
 from safetensors_conformance.outcome import StepResult
-from safetensors_corpus.features.entries import integers, numbers
-from safetensors_corpus.features.tree import Arr, File, Obj, Value, decode_string, parse, text
+from safetensors_corpus.features.tree import (
+    Arr,
+    File,
+    Obj,
+    Value,
+    decode_string,
+    integers,
+    numbers,
+    parse,
+    text,
+)
 from safetensors_corpus.features.vocabulary import FIELDS, RESERVED
 from safetensors_corpus.judging.content import Difference, first_disagreement
 from safetensors_reference import explain

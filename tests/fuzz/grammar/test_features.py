@@ -7,10 +7,9 @@ import random
 import pytest
 
 from safetensors_corpus.features import FEATURES, longer, plainest, within
-from safetensors_corpus.features.entries import Mutation
 from safetensors_corpus.features.feature import Feature
 from safetensors_corpus.features.header import HEADER
-from safetensors_corpus.features.tree import parse
+from safetensors_corpus.features.tree import Mutation, parse
 from safetensors_fuzz.grammar.grammar import allowed
 from safetensors_reference import explain, rule_book
 

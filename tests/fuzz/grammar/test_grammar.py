@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from safetensors_conformance.cli.common import corpus
 from safetensors_corpus.features import FEATURES, vocabulary
-from safetensors_corpus.features.entries import Mutation, entries
-from safetensors_corpus.features.tree import DEPTH, Arr, Obj, parse
+from safetensors_corpus.features.tree import DEPTH, Arr, Mutation, Obj, entries, parse
 from safetensors_fuzz.engines.campaign import stage_of
 from safetensors_fuzz.grammar.faults import FAULTS
 from safetensors_fuzz.grammar.grammar import (
