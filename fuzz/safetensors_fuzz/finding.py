@@ -129,6 +129,18 @@ class Finding:
         return f"{subject.lower().replace('_', '-')}-{both.hexdigest()[:8]}"
 
 
+@dataclass(frozen=True)
+class Cause:
+    """The rules that explain a wrong answer, beginning with the main rule, and a one-line reason."""
+
+    rules: tuple[str, ...] = ()
+    words: str = ""
+
+
+def unknown(why: str) -> Cause:
+    return Cause((), f"{NOT_KNOWN}: {why}")
+
+
 class FindingError(Exception):
     """The folder contains no usable finding. The message names the file and the key, if any."""
 

@@ -12,9 +12,8 @@ from click.testing import CliRunner, Result
 
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_fuzz.engines.campaign import Campaign, Settings, Tally
 from safetensors_fuzz.finding import ENTRY, Finding
-from safetensors_fuzz.loop.recorder import Settings, Tally
 from safetensors_fuzz.loop.subjects import Slots, Subject
 from safetensors_reference import explain
 

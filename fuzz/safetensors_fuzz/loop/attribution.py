@@ -11,7 +11,7 @@ from safetensors_corpus.features.tree import File, Obj, Value, numbers, written
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 
-from .recorder import Cause, unknown
+from ..finding import Cause, unknown
 
 MAX_RUNS = 40
 MAX_CAUSES = 2

@@ -33,9 +33,18 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 from safetensors_reports.differences.signatures import signature_of
 
-from ..finding import AGREEMENT
-from .expectation import DIFFERENT_CONTENT, HIGH_RANK, FileQuestion, kind_of_part
-from .recorder import Account, Cause, Examiner, Keys, Mistake, Question, unknown
+from ..finding import AGREEMENT, Cause, unknown
+from .question import (
+    DIFFERENT_CONTENT,
+    HIGH_RANK,
+    Account,
+    Examiner,
+    FileQuestion,
+    Keys,
+    Mistake,
+    Question,
+    kind_of_part,
+)
 from .subjects import Subject
 
 BESIDE_ZERO = 7

@@ -9,9 +9,9 @@ import pytest
 from click.testing import Result
 
 from safetensors_fuzz.cli import fuzz, report
+from safetensors_fuzz.engines.campaign import Tally
 from safetensors_fuzz.engines.run import FuzzConfig
 from safetensors_fuzz.finding import load
-from safetensors_fuzz.loop.recorder import Tally
 
 from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA, invoke
 

@@ -18,12 +18,11 @@ from safetensors_corpus.features.tree import parse
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines import campaign as campaign_module
 from safetensors_fuzz.engines import run as running
-from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_fuzz.engines.campaign import Campaign, Settings, Tally
 from safetensors_fuzz.engines.run import FuzzConfig, Run
 from safetensors_fuzz.finding import ENTRY, Finding
-from safetensors_fuzz.loop import expectation
-from safetensors_fuzz.loop.expectation import FileQuestion
-from safetensors_fuzz.loop.recorder import Settings, Tally
+from safetensors_fuzz.loop import question
+from safetensors_fuzz.loop.question import FileQuestion
 from safetensors_fuzz.loop.subjects import (
     CallSubject,
     Slots,
@@ -120,7 +119,7 @@ def test_pairs_of_faults_that_all_refuse_are_seldom_explained(monkeypatch: pytes
 
     def opinion(data: bytes, *args: Any, **more: Any) -> FileQuestion:
         explained.append(data)
-        return expectation.opinion(data, *args, **more)
+        return question.opinion(data, *args, **more)
 
     monkeypatch.setattr(campaign_module, "opinion", opinion)
     tally = refusing([((f"a{n}", f"b{n}"), EMPTY + bytes(n + 1)) for n in range(16)]).tally

@@ -20,7 +20,7 @@ from safetensors_corpus.features.tree import File, Mutation, Obj, entry_tree
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.grammar.faults.header import bad_spellings
 from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company, mutations
-from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.loop.question import opinion
 from safetensors_fuzz.loop.subjects import content
 from safetensors_reference import DTYPE_BITS, explain
 

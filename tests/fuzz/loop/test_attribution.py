@@ -13,8 +13,7 @@ from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.finding import load, write
 from safetensors_fuzz.loop.attribution import MAX_RUNS, cause_of_refusal
-from safetensors_fuzz.loop.expectation import opinion
-from safetensors_fuzz.loop.recorder import Mistake
+from safetensors_fuzz.loop.question import Mistake, opinion
 from safetensors_fuzz.loop.subjects import CallSubject
 from safetensors_reference import explain
 

@@ -20,12 +20,11 @@ from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.judging.content import Difference
 from safetensors_fuzz.cli import replay as command
-from safetensors_fuzz.finding import AGREEMENT, DOCUMENT, ENTRY, Finding, load, name_of_test, write
+from safetensors_fuzz.finding import AGREEMENT, DOCUMENT, ENTRY, Cause, Finding, load, name_of_test, write
 from safetensors_fuzz.findings.replay import ReplayError, exit_status, failure, replay
 from safetensors_fuzz.grammar.grammar import Grammar
 from safetensors_fuzz.loop.cross_check import PairQuestion, content_disagreements, differences, valid_twin
-from safetensors_fuzz.loop.expectation import opinion
-from safetensors_fuzz.loop.recorder import Cause, Examiner
+from safetensors_fuzz.loop.question import Examiner, opinion
 from safetensors_fuzz.loop.subjects import CallSubject
 from safetensors_reference import explain
 from safetensors_reports.audit.inputs import load_fuzz_finding

@@ -12,9 +12,8 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits, StartError
-from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_fuzz.engines.campaign import Campaign, Settings, Tally
 from safetensors_fuzz.finding import Finding
-from safetensors_fuzz.loop.recorder import Settings, Tally
 from safetensors_fuzz.loop.subjects import WorkerSubject
 
 from .support import STEPS

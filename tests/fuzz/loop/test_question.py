@@ -11,7 +11,7 @@ from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.answer import Outcome
 from safetensors_fuzz.finding import bare
 from safetensors_fuzz.grammar.grammar import Grammar
-from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.loop.question import opinion
 from safetensors_fuzz.loop.subjects import CallSubject
 
 from ..samples import built, fuzzed_with, two_tensors
