@@ -75,7 +75,7 @@ SKIP: Mapping[str, tuple[str, ...]] = {
     # Storage that saves memory and has its own tests, and messages and drawings for people.
     "header.json_text": ("_IntegerCache", "Integers", "BLOCK", "_SHARED", "_FEW"),
     "header.entries": ("Strings", "Names", "_tag", "Texts", "describe"),
-    "header.explain": ("InvalidFileError", "_with_likeness", "draw_layout"),
+    "header.explain": ("InvalidFileError", "with_likeness", "draw_layout"),
 }
 """Functions, classes and constants that are not mutated."""
 

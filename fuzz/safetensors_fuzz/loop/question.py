@@ -16,10 +16,11 @@ from safetensors_corpus.judging.content import Difference
 from safetensors_corpus.judging.judge import LARGE_DIMENSION, Demand, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import Expectation, dtype_features
-from safetensors_reference import explain
+from safetensors_reference.header.explain import explain_source
 from safetensors_reference.header.model import Header
 from safetensors_reference.rules.book import ProfileName, rule_book
 from safetensors_reference.rules.faults import Fault
+from safetensors_reference.source import MemorySource
 from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import message_class
 
@@ -307,7 +308,7 @@ def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bo
     header = quick_header(data) if likely_valid else None
     faults: Sequence[Fault] = ()
     if header is None:
-        explanation = explain(data, profile or "hardened")
+        explanation = explain_source(MemorySource(data), profile or "hardened")
         header, faults = explanation.header, explanation.faults
     if not faults:
         assert header is not None

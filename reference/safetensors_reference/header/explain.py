@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from heapq import nsmallest
@@ -106,17 +107,20 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
     contains a fault with the code LIM_MEMORY. Raises UnreadableError if the input cannot be read.
     """
     with open_source(what) as source:
-        return explain_source(source, profile)
+        return with_likeness(explain_source(source, profile), source)
 
 
 def explain_source(
     source: Source, profile: ProfileName = "hardened", raw: bytes | Fault | None = None
 ) -> Explanation:
-    """Explain an open source. If ``read_raw`` has already read its header, pass the result as ``raw``."""
+    """Explain an open source, except for its likeness.
+
+    If ``read_raw`` has already read its header, pass the result as ``raw``.
+    """
     check_profile(profile)
     try:
         raw = read_raw(source) if raw is None else raw
-        return _with_likeness(_Explainer(source, profile).run(raw), source)
+        return _Explainer(source, profile).run(raw)
     except MemoryError:
         # The faults found so far were lost when memory ran out. This is a limit of this reader, not a fault
         # of the file.
@@ -125,11 +129,13 @@ def explain_source(
         return Explanation(source.name, source.size, profile, [fault], cut=True)
 
 
-def _with_likeness(out: Explanation, source: Source) -> Explanation:
+def with_likeness(out: Explanation, source: Source) -> Explanation:
+    """Add what an invalid file looks like, for people."""
     # If the data buffer has the right size, the file is neither cut short nor of another kind.
     codes = {fault.code for fault in out.faults}
     if codes and (out.data_start is None or codes & {"OFF_OUT_OF_BOUNDS", "OFF_TRAILING"}):
-        out.looks_like = find_likeness(source, out.faults, out.ranges, out.data_start)
+        with suppress(MemoryError):
+            out.looks_like = find_likeness(source, out.faults, out.ranges, out.data_start)
     return out
 
 

@@ -28,7 +28,7 @@ from ..rules.book import ProfileName
 from ..rules.dtypes import DTYPE_BITS
 from ..source import Source, SourceLike, open_source
 from .entries import U64_MAX
-from .explain import Explanation, InvalidFileError, check_profile, explain_source, read_raw
+from .explain import Explanation, InvalidFileError, check_profile, explain_source, read_raw, with_likeness
 from .model import Header, Rows, TensorInfo, TensorRow
 
 PIECE = 128 << 10
@@ -129,7 +129,7 @@ def examine_source(source: Source, profile: ProfileName = "hardened") -> Explana
         raw = None  # the explaining path reports it
     header = prove(raw, source.size - 8 - len(raw)) if isinstance(raw, bytes) else None
     if header is None:
-        return explain_source(source, profile, raw)
+        return with_likeness(explain_source(source, profile, raw), source)
     # A proof is valid under every profile, so there are no tolerated faults.
     return Explanation(source.name, source.size, profile, header=header, data_start=header.data_start)
 
