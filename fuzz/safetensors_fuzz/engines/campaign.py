@@ -45,8 +45,6 @@ class Tally:
     """Counts and findings of a run. They are updated in place so that they are valid even after Ctrl-C."""
 
     execs: int = 0
-    skipped: int = 0
-    """Number of plans that raised PlanError."""
     seconds: float = 0.0
     stages: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
@@ -62,7 +60,7 @@ class Tally:
     def sum_up(self, parts: Iterable[Tally]) -> None:
         """Replace the counts with sums over several processes. The findings do not change."""
         rows = list(parts)
-        for name in ("execs", "skipped", "kept"):
+        for name in ("execs", "kept"):
             setattr(self, name, sum(getattr(row, name) for row in rows))
         self.tuples = max((row.tuples for row in rows), default=0)
         self.seconds = max((row.seconds for row in rows), default=0.0)
@@ -173,15 +171,9 @@ class Campaign:
 
     def plans(self, steps: Sequence[str], most: int | None, seconds: float | None) -> Tally:
         """Run plans for each step in turn until the limit on inputs or time is reached. Raises StepError."""
-        if lacking := [step for step in steps if step not in PLAN_KINDS]:
-            raise StepError(
-                f"no plans for step {', '.join(lacking)}; the steps with plans are: {', '.join(PLAN_KINDS)}"
-            )
         usable = [step for step in steps if any(step in subject.plan_steps for subject in self._subjects)]
         if not usable:
-            raise StepError(
-                f"none of the implementations supports any of the steps {', '.join(steps) or 'none'}"
-            )
+            raise StepError(f"none of the implementations supports any of the steps {', '.join(steps)}")
         tally = self.tally
         began, before, first = time.monotonic(), tally.seconds, tally.execs
         for turn in itertools.count():
@@ -193,7 +185,6 @@ class Campaign:
             try:
                 question = PLAN_KINDS[step].question(plan_of(step, self.settings.seed, turn // len(usable)))
             except PlanError:
-                tally.skipped += 1
                 continue
             tally.execs += 1
             for subject in self._subjects:
@@ -208,14 +199,12 @@ class Campaign:
             self.progress(tally)
         return tally
 
-    def run_one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
-        """Run an input from an external engine, and return whether it became a base."""
-        before = self.tally.kept
+    def run_one(self, data: bytes, slots: Slots, file: File | None = None) -> None:
+        """Run an input from an external engine."""
         sample = Sample(file if file is not None else _base(data), data, slots.put(data))
         for subject in self._subjects:
             subject.announce([(sample.data, sample.path)])
         self._process(sample)
-        return self.tally.kept > before
 
     def _next(self, start: Iterable[bytes], slots: Slots, made: int) -> list[Sample]:
         limit, seconds = self.settings.max_execs, self.settings.seconds

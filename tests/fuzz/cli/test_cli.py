@@ -121,6 +121,7 @@ def test_that_atheris_asks_the_proving_path_alone_is_told(config: FuzzConfig, to
         (("--max-execs", "9", "-o", "/dev/null/x"), "-o /dev/null/x: Not a directory; give a writable"),
         (("--steps", "read,fly"), "unknown step 'fly'; available steps: open, read, slice, write, index,"),
         (("--steps", "open", "--impl", ACCEPTS_ALL), "has none of the steps open; it has read"),
+        (("--steps", "write,slice", "--impl", ACCEPTS_ALL), "supports any of the steps write, slice"),
         (("--triage", str(FAKES)), "fakes.py"),
         (("--corpus", "/dev/null/x"), "/dev/null"),
     ],
@@ -153,7 +154,8 @@ def test_only_a_time_takes_every_core_by_itself(
     assert [config.jobs for config in configs] == [jobs]
 
 
-def test_a_time_limit_ends_the_run() -> None:
-    result = run("--time", "0.3", "--max-execs", "100000000")
+@pytest.mark.parametrize("step", ["read", "slice"])
+def test_a_time_limit_ends_the_run(step: str) -> None:
+    result = run("--time", "0.3", "--max-execs", "100000000", "--steps", step)
     assert result.exit_code == 0
     assert "0 findings" in result.stdout
