@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
-from click.testing import Result
 
 from safetensors_fuzz.cli import fuzz, report
 from safetensors_fuzz.engines.campaign import Tally
@@ -15,9 +16,7 @@ from safetensors_fuzz.finding import load
 
 from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA, invoke
 
-
-def run(*args: str | Path) -> Result:
-    return invoke(fuzz, *args)
+run = partial(invoke, fuzz)
 
 
 @pytest.mark.parametrize(
@@ -139,19 +138,11 @@ def test_what_cannot_run_is_explained_and_exits_with_2(args: tuple[str, ...], wo
 def test_only_a_time_takes_every_core_by_itself(
     args: tuple[str, ...], jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configs: list[FuzzConfig] = []
-
-    class Asked:
-        def __init__(self, config: FuzzConfig, *_: object) -> None:
-            configs.append(config)
-
-        def do(self) -> None:
-            pass
-
-    monkeypatch.setattr("safetensors_fuzz.cli.Run", Asked)
+    ran = Mock()
+    monkeypatch.setattr("safetensors_fuzz.cli.Run", ran)
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     assert run(*args).exit_code == 0
-    assert [config.jobs for config in configs] == [jobs]
+    assert [call.args[0].jobs for call in ran.call_args_list] == [jobs]
 
 
 @pytest.mark.parametrize("step", ["read", "slice"])

@@ -115,20 +115,8 @@ def test_smaller_leaves_the_plan_as_it_is(step: str) -> None:
 
 
 def finding(question: PlanQuestion) -> Finding:
-    return Finding(
-        step=question.step,
-        verdict="wrong-content",
-        signature="",
-        rules=question.rules,
-        codes=question.codes,
-        expected="",
-        got={},
-        versions={},
-        files=question.files,
-        entry=question.entry,
-        action=question.action,
-        expectation=question.expectation,
-    )
+    q = question
+    return Finding(q.step, "", "", q.rules, q.codes, "", {}, {}, q.files, q.entry, q.action, q.expectation)
 
 
 @pytest.mark.parametrize("step", STEPS)
