@@ -26,7 +26,7 @@ from safetensors_fuzz.grammar.grammar import Grammar
 from safetensors_fuzz.loop.cross_check import PairQuestion, content_disagreements, differences, valid_twin
 from safetensors_fuzz.loop.question import Examiner, opinion
 from safetensors_fuzz.loop.subjects import CallSubject
-from safetensors_reference import explain
+from safetensors_reference import explain, rule_book
 from safetensors_reports.audit.inputs import load_fuzz_finding
 
 from ..samples import (
@@ -52,16 +52,16 @@ ROW = {"name": "w", "dtype": "F32", "shape": [2], "nbytes": 8, "sha256": "ab" * 
 
 SOUND = small_reader.IGNORING.content
 """A reader that ignores unknown fields."""
-LIES: dict[str, Callable[[Content], Content]] = {
-    "metadata": lambda _: {"metadata": None},
-    "shape": lambda c: {"tensors": [{**row, "shape": row["shape"][::-1]} for row in c["tensors"]]},
-    "missing": lambda c: {"tensors": c["tensors"][:1]},
-    "dtype": lambda c: {"tensors": [{**r, "dtype": r["dtype"].replace("U8", "I8")} for r in c["tensors"]]},
+LIES: dict[str, tuple[str, Callable[[Content], Content]]] = {
+    "metadata": ("MET-04", lambda _: {"metadata": None}),
+    "shape": (
+        "SHP-11 DTY-10",
+        lambda c: {"tensors": [{**r, "shape": r["shape"][::-1]} for r in c["tensors"]]},
+    ),
+    "missing": ("ENT-01", lambda c: {"tensors": c["tensors"][:1]}),
+    "dtype": ("DTY-14", lambda c: {"tensors": [{**r, "dtype": r["dtype"][::-1]} for r in c["tensors"]]}),
 }
-
-
-def lying(lie: Callable[[Content], Content]) -> CallSubject:
-    return CallSubject("lax", lambda data: SOUND(data) | lie(SOUND(data)))
+"""What a reader reports wrongly, with the rules that it may break."""
 
 
 def strided(data: bytes) -> Content:
@@ -72,12 +72,17 @@ def strided(data: bytes) -> Content:
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_no_choice_is_charged_with_what_a_valid_file_shows_whatever_came_before(seed: int) -> None:
-    for number, (part, lie) in enumerate(LIES.items()):
-        pair = [lying(lie), CallSubject("sound", SOUND)]
+    for number, (part, (rules, lie)) in enumerate(LIES.items()):
+        lax = CallSubject("lax", lambda data, lie=lie: SOUND(data) | lie(SOUND(data)))  # type: ignore[misc]
+        pair = [lax, CallSubject("sound", SOUND)]
         _, kept = fuzzed(*(pair[::-1] if (seed + number) % 2 else pair), max_execs=400, seed=seed)
-        assert [(f.split, f.signature) for f in kept] == [
-            (False, f"valid: accept:A lax; accept:B reference [{part}]")
-        ]
+        (found,) = kept
+        assert (found.split, found.signature) == (False, f"valid: accept:A lax; accept:B reference [{part}]")
+        (rule,) = found.rules
+        assert rule in rules
+        text = rule_book().rules[rule].basis == "text"
+        assert found.verdict == ("wrong-content" if text else "deviation:content")
+        assert part in found.got["lax"]
 
 
 FRAMED = raw('{"w":{"dtype":"U8","strides":[1],"shape":[1],"data_offsets":[0,1]}}', b"x")
