@@ -199,6 +199,7 @@ def test_a_split_is_asked_again_of_both() -> None:
     answers = replay(made, (LAX, ACCEPTS_ALL), times=2, limits=LIMITS)
     assert [(a.selector, a.state) for a in answers] == [(LAX, "still wrong"), (ACCEPTS_ALL, "still wrong")]
     assert exit_status(answers) == 1
+    assert [len(answer.verdicts) for answer in answers] == [2, 2]
     assert answers[0].got == (
         f'accept, but tensor "w" is reported, but the file has none of that name (as {ACCEPTS_ALL} reads it)'
     )

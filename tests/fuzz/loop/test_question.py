@@ -144,10 +144,23 @@ def test_where_the_answer_is_open_any_orderly_one_is_expected(
     assert settled.expectation["outcome"] == "accept"
 
 
-def test_a_known_signature_stays_quiet_whatever_brackets_a_message_has() -> None:
-    known, subject = "valid: accept reference; reject lib", Says("reject", "bad tensor: [1, 2]")
-    tally, kept = fuzzed_with(subject, VALID, known=lambda s: s == known)
+@pytest.mark.parametrize(
+    ("subject", "data", "known", "kind"),
+    [
+        (
+            Says("reject", "bad tensor: [1, 2]"),
+            VALID,
+            "valid: accept reference; reject lib",
+            "bad tensor: [#]",
+        ),
+        (Says("accept"), holed(), "OFF_HOLE: accept lib; reject reference", "OFF-07"),
+    ],
+)
+def test_a_known_signature_stays_quiet_whatever_brackets_a_message_has(
+    subject: Says, data: bytes, known: str, kind: str
+) -> None:
+    tally, kept = fuzzed_with(subject, data, known=lambda s: s == known)
     assert kept == []
     assert subject.asked == 1  # the input was not made small
-    assert tally.known == {f"{known} [bad tensor: [#]]": 1}
+    assert tally.known == {f"{known} [{kind}]": 1}
     assert bare("a: b [c: [#]]") == bare("a: b") == "a: b"
