@@ -17,7 +17,7 @@ from safetensors_corpus.typed import json_schema
 from safetensors_reference.audit.results import Row
 from safetensors_reports.audit.report import Report
 from safetensors_reports.differences.report import DiffDocument
-from safetensors_reports.features.document import FeatureDocument
+from safetensors_reports.features import FeatureDocument
 from safetensors_reports.fuzz_finding import FindingDocument
 from safetensors_reports.history.directory import DirectoryDocument
 from safetensors_reports.history.ledger import Line

@@ -12,9 +12,10 @@ from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure
 from safetensors_corpus.judging.verdicts import BASES, effect_of, worst
 from safetensors_corpus.publish.show import action_lines
 from safetensors_reference.rules.book import rule_book
-from safetensors_reports.case_evidence import evidence_of, expected_text, got_text, reproducer
+from safetensors_reports.audit.findings import evidence_of, expected_text, got_text
 from safetensors_reports.causes.failures import INPUT, ORDER, message_class_of
 from safetensors_reports.record.device_checks import CHECKS
+from safetensors_reports.record.run import reproducer
 from safetensors_reports.text import visible
 
 from .outcome import Implementation, StepResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -70,6 +70,10 @@ class Expectation:
         return cls(raw["outcome"], content, tuple(raw.get("codes", ())), tuple(raw.get("properties", ())))
 
 
+FIELDS = ("dtype", "shape", "nbytes", "sha256")
+"""Fields of a tensor in a content, in addition to its name. Implementations may omit them."""
+
+
 def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict[str, Any]:
     """Return the row of a tensor in the content of an expectation."""
     return {
@@ -79,6 +83,11 @@ def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict
         "nbytes": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
     }
+
+
+def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """Return the fields that the rows of two tensors both contain and that have different values."""
+    return [f for f in FIELDS if (x := a.get(f)) is not None and (y := b.get(f)) is not None and x != y]
 
 
 def dtype_features(dtypes: Iterable[str]) -> list[str]:

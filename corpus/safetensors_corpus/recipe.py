@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, BinaryIO
 
 from msgspec import Meta, Struct
@@ -164,11 +165,11 @@ def _each(part: Part) -> Iterator[str]:
     """
     template, separator = str(part["each"]), part.get("separator", "")
     i, last = part.get("first", 0), part.get("first", 0) + part["count"] - 1
-    gaps = _run(template, separator)
     while i <= last:
         if i >= RUN and i % RUN == 0 and i + RUN - 1 <= last:
             runs = min(RUNS_AT_ONCE, (last + 1 - i) // RUN)
             leading = range(i // RUN, i // RUN + runs)
+            gaps = _run(template, separator)
             text = separator.join(str(n).join(gaps) + _item(template, n * RUN + RUN - 1) for n in leading)
             i += runs * RUN
         else:
@@ -178,6 +179,7 @@ def _each(part: Part) -> Iterator[str]:
         yield text + separator if i <= last else text
 
 
+@lru_cache(maxsize=1)
 def _run(template: str, separator: str) -> list[str]:
     """Return the text of the items ...000 to ...998 with separators, split at the leading digits.
 
@@ -196,7 +198,7 @@ def _run(template: str, separator: str) -> list[str]:
 
 
 def _item(template: str, i: int) -> str:
-    return re.sub(r"\{i\}|\{next\}", lambda m: str(i + (m[0] == "{next}")), template)
+    return template.replace("{i}", str(i)).replace("{next}", str(i + 1))
 
 
 def size(parts: Iterable[Part]) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_corpus.typed import MisfitError, members, typed
 from safetensors_reference import Rule, rule_book
-from safetensors_reference.header.explain import explain_source
+from safetensors_reference.header.read import explain_source
 from safetensors_reference.rules.cwe import CWE_NAMES, weaknesses_of
 from safetensors_reference.source import MemorySource, read_whole
 from safetensors_reports.fuzz_finding import FileRow, FindingDocument

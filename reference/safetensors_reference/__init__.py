@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .arrays.open import safe_open
-    from .header.explain import Explanation, InvalidFileError, explain
+    from .header.explain import Explanation, InvalidFileError
     from .header.model import Header, TensorInfo
-    from .header.read import read_header
+    from .header.read import explain, read_header
     from .rules.book import HEADER_CAP, PROFILES, Choice, Rule, rule_book
     from .rules.dtypes import DTYPE_BITS
     from .rules.faults import Fault
@@ -35,9 +35,9 @@ __all__ = [
 
 _HOMES = {
     ".arrays.open": ("safe_open",),
-    ".header.explain": ("Explanation", "InvalidFileError", "explain"),
+    ".header.explain": ("Explanation", "InvalidFileError"),
     ".header.model": ("Header", "TensorInfo"),
-    ".header.read": ("read_header",),
+    ".header.read": ("explain", "read_header"),
     ".rules.book": ("HEADER_CAP", "PROFILES", "Choice", "Rule", "rule_book"),
     ".rules.dtypes": ("DTYPE_BITS",),
     ".rules.faults": ("Fault",),

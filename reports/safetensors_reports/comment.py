@@ -10,9 +10,10 @@ from safetensors_corpus.judging.verdicts import FAILING, badness, fails, kind_of
 
 from .audit.report import Implementation, Report
 from .causes.cause import Cause, cause_text, command, failing
-from .differences.compare import compare, distinct_labels
+from .differences.compare import compare
 from .page.results import baseline_delta, fine_words, report_delta, tally
-from .record.run import FAILURE_COUNTS, RunRecord, caveats, other_counts, row_failures, verdict_counts
+from .record.run import RunRecord, distinct_labels, row_failures
+from .summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
 from .templates import render
 from .text import code, listed, version_key
 

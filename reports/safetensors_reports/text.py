@@ -43,6 +43,12 @@ def listed(items: list[str], limit: int) -> str:
     return ", ".join(items) if rest <= 1 else f"{', '.join(items[:limit])} and {rest:,} more"
 
 
+def feature_name(name: str) -> str:
+    """Return the display name of a feature, such as ``F4`` for ``dtype-f4``."""
+    dtype = name.removeprefix("dtype-")
+    return visible(name if dtype == name else dtype.upper().replace("-", "_"), 30)
+
+
 _RULES = (
     (re.compile(r"\b0x[0-9a-fA-F]{6,16}\b"), "0x…"),
     (re.compile(r"(?<![\w.])/(?:[^\s/'\",:;()\[\]]+/)+([^\s/'\",:;()\[\]]*)"), r"…/\1"),

@@ -12,16 +12,16 @@ from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_reference.main import UnusableError
 from safetensors_reports.audit.disclosure import OWN
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
-from safetensors_reports.features.document import JSON as FEATURES_JSON
-from safetensors_reports.features.document import PAGE as FEATURES_PAGE
-from safetensors_reports.features.document import (
+from safetensors_reports.features import (
+    FEATURES,
     FeatureDocument,
     document,
     feature_run,
     feature_texts,
     load_features,
 )
-from safetensors_reports.features.table import FEATURES
+from safetensors_reports.features import JSON as FEATURES_JSON
+from safetensors_reports.features import PAGE as FEATURES_PAGE
 from safetensors_reports.history.directory import FILE
 from safetensors_reports.history.ledger import DIGEST, append_lines, load_ledgers
 from safetensors_reports.history.ledger import FOLDER as HISTORY
@@ -38,8 +38,7 @@ from safetensors_reports.page.publish import (
     publication,
     stale,
 )
-from safetensors_reports.record.file import RecordError, read_record
-from safetensors_reports.record.run import RunRecord
+from safetensors_reports.record.run import RecordError, RunRecord, read_record
 from safetensors_reports.text import listed, plural, visible
 
 from ..implementations.descriptor import descriptors, longest_first

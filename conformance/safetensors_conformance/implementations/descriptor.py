@@ -108,6 +108,8 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
             shared library, or a module cut out of its package.
         version: Version to use for this entry if none is given, for features that the version of the
             implementation does not have yet. It always gets its own environment.
+        forks: True if a fork of a process that has loaded the library, but has not handled a request, answers
+            in the same way as a newly started process. Complete runs of both kinds gave the same results.
     """
 
     about: str
@@ -121,6 +123,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     requires: NonEmptyTexts = ()
     version: NonEmptyText = ""
     public: Public | UnsetType = UNSET
+    forks: bool = False
 
     @property
     def whole(self) -> Entry | None:
@@ -226,8 +229,6 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         source: Where the source of the programs comes from. Implementations that are part of this project
             have neither ``install`` nor ``source``.
         limit_address_space: False if the library reserves much more memory than it uses.
-        forks: True if a fork of a process that has loaded the library, but has not handled a request, answers
-            in the same way as a newly started process. Complete runs of both kinds gave the same results.
         long: True if a run takes at least a minute, for whatever reason. When all implementations are run,
             these are started first.
         entry: Ways of calling it. The first is the default.
@@ -245,7 +246,6 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     install: Install | UnsetType = UNSET
     source: Source | UnsetType = UNSET
     limit_address_space: bool = True
-    forks: bool = False
     long: bool = False
     note: str = ""
 
@@ -398,10 +398,7 @@ def name_in_records(path: Path) -> str:
 
 def longest_first() -> list[LocatedDescriptor]:
     """Return all descriptors, slowest first, so that running all of them finishes sooner."""
-    return sorted(
-        descriptors().values(),
-        key=lambda found: (not found.long, found.limit_address_space and not found.forks),
-    )
+    return sorted(descriptors().values(), key=lambda found: (not found.long, found.limit_address_space))
 
 
 def outside_descriptors() -> dict[str, LocatedDescriptor]:

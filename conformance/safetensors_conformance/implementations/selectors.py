@@ -119,7 +119,7 @@ class Target:
 
     def template(self, argv: Sequence[str], confinement: Confinement) -> Template | None:
         """Return a template, or None if forks are unreliable or impossible. Raises OSError."""
-        forks = self.kind == "host" and self.descriptor is not None and self.descriptor.forks
+        forks = self.kind == "host" and self.entry is not None and self.entry.forks
         if not forks or confinement.sandbox is not None or sys.platform != "linux":
             return None
         return Template(argv, child_variables(confinement.env))

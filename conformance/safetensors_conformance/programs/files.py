@@ -12,10 +12,11 @@ import os
 import re
 import secrets
 import stat
+import sys
 import tempfile
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -50,13 +51,24 @@ class _Copy(NamedTuple):
     blocks: int
 
 
+class _Folder:
+    """A folder for copies, which is removed with this object."""
+
+    def __init__(self, parent: str | None) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="safetensors-input-", dir=parent)).resolve()
+        self._place = _place(self.path)
+        self.remove = weakref.finalize(self, _remove_same, self.path, self._place)
+
+    @property
+    def intact(self) -> bool:
+        return _place(self.path) == self._place
+
+
 class Copies:
-    """The copies for one implementation, in a folder that ``close`` removes."""
+    """The copies for one implementation, which ``close`` removes. Only large ones are on a disk."""
 
     def __init__(self) -> None:
-        self._removal: Callable[[], object] | None = None
-        self._folder: Path | None = None
-        self._place: tuple[int, int] | None = None
+        self._folders: dict[bool, _Folder] = {}
         self._used_numbers: set[int] = set()
         self._shown: dict[str, _Copy] = {}
         self._past: deque[tuple[str, int]] = deque()
@@ -75,17 +87,17 @@ class Copies:
         return _with_input(case, self.path(case)) if case.kind in _SINGLE_FILE_KINDS else case
 
     def _new_copy(self, case: Case) -> _Copy:
-        if self._folder is None or _place(self._folder) != self._place:
+        folder = self._folders.get(case.heavy)
+        if folder is not None and not folder.intact:
             self.close()
-            folder = tempfile.mkdtemp(prefix="safetensors-input-")
-            self._folder = Path(folder).resolve()
-            self._place = _place(self._folder)
-            self._removal = weakref.finalize(self, _remove_same, self._folder, self._place)
+            folder = None
+        if folder is None:
+            folder = self._folders[case.heavy] = _Folder(None if case.heavy else folder_in_memory())
         # Sequential numbers would reveal the position of the case in the manifest.
         while (number := secrets.randbelow(_NUMBERS)) in self._used_numbers:
             pass
         self._used_numbers.add(number)
-        path = f"{self._folder}/input-{number:06}.safetensors"
+        path = f"{folder.path}/input-{number:06}.safetensors"
         try:
             case.copy_to(path)
             made = os.lstat(path)
@@ -132,15 +144,39 @@ class Copies:
             _unlink(shown.path)
 
     def without_own_path(self, text: str) -> str:
-        return text if self._folder is None else without(self._folder, text)
+        for folder in self._folders.values():
+            text = without(folder.path, text)
+        return text
 
     def close(self) -> None:
-        if self._removal is not None:
-            self._removal()
+        for folder in self._folders.values():
+            folder.remove()
+        self._folders.clear()
         self._shown.clear()
         self._past.clear()
         self._past_blocks = 0
-        self._removal = self._folder = None
+
+
+MEMORY_FOLDER = "/dev/shm"  # noqa: S108
+_ROOM = 1 << 30
+"""Minimum free space in bytes of a folder in memory. Containers often have only 64 MiB there."""
+
+
+def folder_in_memory() -> str | None:
+    """Return a folder in memory for small files, or None to use the default folder.
+
+    On a disk, creating a file near files that were just removed takes up to a millisecond. None is returned
+    if the user or a sandbox chose the folder for temporary files, and on systems where a program cannot read
+    files in memory with O_DIRECT (Linux before 6.6).
+    """
+    if sys.platform != "linux" or tempfile.gettempdir() != "/tmp":  # noqa: S108
+        return None
+    try:
+        os.close(os.open(MEMORY_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_DIRECT, 0o600))
+        free = os.statvfs(MEMORY_FOLDER)
+    except OSError:
+        return None
+    return MEMORY_FOLDER if free.f_bavail * free.f_frsize >= _ROOM else None
 
 
 def without(folder: Path, text: str) -> str:

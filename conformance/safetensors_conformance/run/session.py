@@ -325,8 +325,10 @@ class CaseRunner:
 
     def _rivals(self, count: int) -> list[Worker]:
         while len(self._savers) < count:
-            self._savers.append(make_worker(self.target, self.limits, self.profile, device=self.device))
-            self._savers[-1].start()
+            saver = make_worker(self.target, self.limits, self.profile, device=self.device)
+            saver.template = self._worker.template
+            self._savers.append(saver)
+            saver.start()
         return self._savers[:count]
 
     def close(self) -> None:

@@ -79,6 +79,7 @@ class Worker:
     timeout_factor = 1.0
     force_fresh_process = False  # start processes instead of forks, and watch them after each answer
     pid: int | None = None  # of the process that answers, or None if the harness cannot inspect it
+    template: Template | None = None  # started with the first process if forks are reliable
 
     def start(self) -> Implementation:
         """Start (or restart) the implementation and return its identity. Raises StartError."""
@@ -184,7 +185,6 @@ class PipeWorker(Worker):
         self._unlimited_address_space = unlimited_address_space
         self._child: Child | None = None
         self._resident = 0
-        self._template: Template | None = None
         self._ahead: deque[tuple[int | StepResult, Request]] = deque()
         self._seq = 0
         self._answered: deque[tuple[Request, float]] = deque(maxlen=REPLAYED_REQUESTS)
@@ -230,9 +230,9 @@ class PipeWorker(Worker):
         limited = not self._unlimited_address_space and (known is None or known.limit_address_space)
         argv = self._target.command(self._limits.memory_bytes if limited else 0)
         try:
-            if self._template is None and not self.force_fresh_process:
-                self._template = self._target.template(argv, confinement)
-            template = None if self.force_fresh_process else self._template
+            if self.template is None and not self.force_fresh_process:
+                self.template = self._target.template(argv, confinement)
+            template = None if self.force_fresh_process else self.template
             child = self._target.start(argv, self._limits.memory_bytes, confinement, template)
         except OSError as err:
             raise self._start_error(str(err)) from err
@@ -478,9 +478,9 @@ class PipeWorker(Worker):
 
     def close(self) -> None:
         self._end_child()
-        if self._template is not None:
-            self._template.close()
-            self._template = None
+        if self.template is not None:
+            self.template.close()
+            self.template = None
 
     def _end_child(self) -> None:
         if self._child is None:

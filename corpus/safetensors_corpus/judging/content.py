@@ -18,10 +18,9 @@ import msgspec
 
 from safetensors_reference.text import plural, quote, shorten
 
+from ..manifest import FIELDS, differing_fields
 from .answer import Answer
 
-FIELDS = ("dtype", "shape", "nbytes", "sha256")
-"""Fields that an implementation reports for a tensor in addition to its name."""
 NAMES, METADATA = "names", "metadata"
 
 _RANK = {part: place for place, part in enumerate(("dtype", "shape", "bytes", "nbytes"))}
@@ -38,11 +37,6 @@ class Difference(NamedTuple):
     text: str
     tensor: str | None = None
     """Name of the tensor whose values differ."""
-
-
-def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """Return the fields that both rows contain and that have different values."""
-    return [f for f in FIELDS if (x := a.get(f)) is not None and (y := b.get(f)) is not None and x != y]
 
 
 def worst_rows(content: Mapping[str, Any], answer: Answer) -> Answer:

@@ -17,7 +17,7 @@ from safetensors_conformance.worker.worker import Limits, StartError, make_worke
 from safetensors_corpus.judging.verdicts import kind_of, worst
 from safetensors_corpus.manifest import Case
 from safetensors_reference import rule_book
-from safetensors_reports.case_evidence import got_text
+from safetensors_reports.audit.findings import got_text
 from safetensors_reports.text import plural
 
 from ..finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding

@@ -16,8 +16,8 @@ from safetensors_corpus.judging.content import Difference
 from safetensors_corpus.judging.judge import LARGE_DIMENSION, Demand, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import Expectation, dtype_features
-from safetensors_reference.header.explain import explain_source
 from safetensors_reference.header.model import Header
+from safetensors_reference.header.read import explain_source
 from safetensors_reference.rules.book import ProfileName, rule_book
 from safetensors_reference.rules.faults import Fault
 from safetensors_reference.source import MemorySource

@@ -21,9 +21,8 @@ from safetensors_corpus.manifest import Case, tensor_row
 from safetensors_reference.check.result import check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.files.names import FileInput
-from safetensors_reference.header.explain import read_raw
 from safetensors_reference.header.model import Header
-from safetensors_reference.header.read import prove
+from safetensors_reference.header.read import prove, read_raw
 from safetensors_reference.source import MemorySource
 
 FILE_STEPS = ("open", "read")

@@ -30,10 +30,9 @@ from ..files.reading import (
 )
 from ..files.stores import fetcher_of
 from ..files.walk import MAX_MODEL_FOLDER
-from ..header.explain import explain_source
 from ..header.json_text import Abandon
 from ..header.model import aligned_share, rows
-from ..header.read import examine_source
+from ..header.read import examine_source, explain_source
 from ..model.index import INDEX_CAP, FaultCollector, read_index
 from ..model.read import ABSENT, Shard, check_shards
 from ..text import quote, shorten, shown_name

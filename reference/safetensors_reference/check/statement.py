@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..rules.book import rule_book_digest
+from ..rules.book import rule_book
 
 if TYPE_CHECKING:
     from ..model.judge import Status
@@ -88,7 +88,7 @@ def statement_text(checked: CheckRecord) -> str:
         "predicate": {
             "result": checked.verdict,
             "configuration": [
-                {"name": "rules.toml+choices.toml", "digest": {"sha256": rule_book_digest()}},
+                {"name": "rules.toml+choices.toml", "digest": {"sha256": rule_book().digest}},
                 {"name": "stc check", "annotations": settings},
             ],
             "passedTests": [

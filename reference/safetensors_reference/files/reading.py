@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from ..header.explain import framing_fault
+from ..header.read import framing_fault
 from ..rules.errors import PortableError
 from ..source import PathSource, UnreadableError
 from .neighbours import describe_missing

@@ -2,8 +2,7 @@
 
 In this package, the explaining path decides whether a file is valid. It reads the header token by token, and
 continues after a fault as long as the structure of the header is clear. For each fault, it reports the broken
-rule and the bytes that break it. It reads only the length prefix and the header. It needs to know the size of
-the data buffer, but not its content.
+rule and the bytes that break it. It needs to know the size of the data buffer, but not its content.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from heapq import nsmallest
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ..rules.book import HEADER_CAP, PROFILES, ProfileName, rule_book
+from ..rules.book import PROFILES, rule_book
 from ..rules.errors import AccessError, InvalidError
 from ..rules.faults import Fault, Likeness
-from ..source import Source, SourceLike, open_source
+from ..source import Source
 from ..text import plural, quote, shown
 from .entries import Entries, Entry, EntryReader, Names, Ranges, Tensors
 from .json_text import Abandon, JsonReader, Node, TooDeep, find_not_utf8, unfinished
@@ -100,33 +99,9 @@ def check_profile(profile: object) -> None:
         raise AccessError(f"profile must be one of {', '.join(PROFILES)}, not {shown(profile)}")
 
 
-def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
-    """Read the header of ``what`` (a path, bytes-like object or binary file object) and collect all faults.
-
-    An invalid file does not raise an error: the result contains its faults. If memory runs out, the result
-    contains a fault with the code LIM_MEMORY. Raises UnreadableError if the input cannot be read.
-    """
-    with open_source(what) as source:
-        return with_likeness(explain_source(source, profile), source)
-
-
-def explain_source(
-    source: Source, profile: ProfileName = "hardened", raw: bytes | Fault | None = None
-) -> Explanation:
-    """Explain an open source, except for its likeness.
-
-    If ``read_raw`` has already read its header, pass the result as ``raw``.
-    """
-    check_profile(profile)
-    try:
-        raw = read_raw(source) if raw is None else raw
-        return _Explainer(source, profile).run(raw)
-    except MemoryError:
-        # The faults found so far were lost when memory ran out. This is a limit of this reader, not a fault
-        # of the file.
-        text = "not enough memory to read the header"
-        fault = Fault("LIM_MEMORY", "LIM-06", text, 8, source.size)
-        return Explanation(source.name, source.size, profile, [fault], cut=True)
+def explain_header(source: Source, profile: str, raw: bytes | Fault) -> Explanation:
+    """Collect all faults. ``raw`` is the header, or the fault that makes it impossible to find."""
+    return _Explainer(source, profile).run(raw)
 
 
 def with_likeness(out: Explanation, source: Source) -> Explanation:
@@ -137,36 +112,6 @@ def with_likeness(out: Explanation, source: Source) -> Explanation:
         with suppress(MemoryError):
             out.looks_like = find_likeness(source, out.faults, out.ranges, out.data_start)
     return out
-
-
-def framing_fault(prefix: bytes, size: int) -> Fault | None:
-    """Check the first 8 bytes of a file of ``size`` bytes.
-
-    Return the fault in these bytes, or None if a header can follow.
-
-    Every reader calls this function before it reads a header, so a hostile length cannot cause a large
-    allocation. The limit of a header is enforced nowhere else.
-    """
-    if size < 8:
-        text = f"the file has {size} bytes, but the length prefix needs 8 bytes"
-        return Fault("FRM_TOO_SHORT", "FRM-03", text, 0, size)
-    length = int.from_bytes(prefix, "little")
-    if length == 0:
-        return Fault("FRM_HEADER_EMPTY", "FRM-07", "the header length is 0", 0, 8)
-    if length > HEADER_CAP:
-        text = f"header length {length:,} exceeds the limit of {HEADER_CAP:,}"
-        return Fault("FRM_HEADER_OVER_LIMIT", "FRM-06", text, 0, 8)
-    if length > size - 8:
-        rest = f"{plural(size - 8, 'byte')} follow{'s' * (size == 9)} the length prefix"
-        text = f"the header length is {length:,}, but only {rest}"
-        return Fault("FRM_HEADER_PAST_EOF", "FRM-04", text, 0, 8)
-    return None
-
-
-def read_raw(source: Source) -> bytes | Fault:
-    """Return the bytes of the header, or the fault that makes them impossible to find."""
-    prefix = source.read(0, min(8, source.size))
-    return framing_fault(prefix, source.size) or source.read(8, int.from_bytes(prefix, "little"))
 
 
 class _TooManyError(Exception):

@@ -1,4 +1,4 @@
-"""Reads a header: quickly proves that it has no faults, or leaves the decision to the explaining path.
+"""Reads a header: enforces its limit, then proves that it has no faults, or has it explained.
 
 The proving path never rejects a file. Whatever the proving path cannot prove is left to the explaining path.
 A proof is valid under every profile, because no profile rejects a proved header.
@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from ..rules.book import ProfileName
+from ..rules.book import HEADER_CAP, ProfileName
 from ..rules.dtypes import DTYPE_BITS
+from ..rules.faults import Fault
 from ..source import Source, SourceLike, open_source
+from ..text import plural
 from .entries import U64_MAX
-from .explain import Explanation, InvalidFileError, check_profile, explain_source, read_raw, with_likeness
+from .explain import Explanation, InvalidFileError, check_profile, explain_header, with_likeness
 from .model import Header, Rows, TensorInfo, TensorRow
 
 PIECE = 128 << 10
@@ -91,6 +93,36 @@ class ProvedEntries(Rows):
             yield name, entry.dtype, entry.shape, span.begin, span.end
 
 
+def framing_fault(prefix: bytes, size: int) -> Fault | None:
+    """Check the first 8 bytes of a file of ``size`` bytes.
+
+    Return the fault in these bytes, or None if a header can follow.
+
+    Every reader calls this function before it reads a header, so a hostile length cannot cause a large
+    allocation. The limit of a header is enforced nowhere else.
+    """
+    if size < 8:
+        text = f"the file has {size} bytes, but the length prefix needs 8 bytes"
+        return Fault("FRM_TOO_SHORT", "FRM-03", text, 0, size)
+    length = int.from_bytes(prefix, "little")
+    if length == 0:
+        return Fault("FRM_HEADER_EMPTY", "FRM-07", "the header length is 0", 0, 8)
+    if length > HEADER_CAP:
+        text = f"header length {length:,} exceeds the limit of {HEADER_CAP:,}"
+        return Fault("FRM_HEADER_OVER_LIMIT", "FRM-06", text, 0, 8)
+    if length > size - 8:
+        rest = f"{plural(size - 8, 'byte')} follow{'s' * (size == 9)} the length prefix"
+        text = f"the header length is {length:,}, but only {rest}"
+        return Fault("FRM_HEADER_PAST_EOF", "FRM-04", text, 0, 8)
+    return None
+
+
+def read_raw(source: Source) -> bytes | Fault:
+    """Return the bytes of the header, or the fault that makes them impossible to find."""
+    prefix = source.read(0, min(8, source.size))
+    return framing_fault(prefix, source.size) or source.read(8, int.from_bytes(prefix, "little"))
+
+
 def read_header(what: SourceLike, profile: ProfileName = "hardened") -> Header:
     """Return the header of a path, bytes-like object or binary file object.
 
@@ -113,6 +145,35 @@ def header_of(source: Source, profile: ProfileName = "hardened") -> Header:
     if explanation.header is None:
         raise InvalidFileError(explanation)
     return explanation.header
+
+
+def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
+    """Read the header of ``what`` (a path, bytes-like object or binary file object) and collect all faults.
+
+    An invalid file does not raise an error: the result contains its faults. If memory runs out, the result
+    contains a fault with the code LIM_MEMORY. Raises UnreadableError if the input cannot be read.
+    """
+    with open_source(what) as source:
+        return with_likeness(explain_source(source, profile), source)
+
+
+def explain_source(
+    source: Source, profile: ProfileName = "hardened", raw: bytes | Fault | None = None
+) -> Explanation:
+    """Explain an open source, except for its likeness.
+
+    If ``read_raw`` has already read its header, pass the result as ``raw``.
+    """
+    check_profile(profile)
+    try:
+        raw = read_raw(source) if raw is None else raw
+        return explain_header(source, profile, raw)
+    except MemoryError:
+        # The faults found so far were lost when memory ran out. This is a limit of this reader, not a fault
+        # of the file.
+        text = "not enough memory to read the header"
+        fault = Fault("LIM_MEMORY", "LIM-06", text, 8, source.size)
+        return Explanation(source.name, source.size, profile, [fault], cut=True)
 
 
 def examine(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:

@@ -7,7 +7,7 @@ documentation all take their statements from these files.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal
 
 Level = Literal["must", "should", "may"]
@@ -99,6 +99,16 @@ class RuleBook:
     codes: dict[str, str]
     points: dict[int, str] = field(default_factory=dict)
 
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of rules.toml and choices.toml, concatenated."""
+        import hashlib
+        from importlib.resources import files
+
+        package = files("safetensors_reference.rules")
+        texts = (package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
+        return hashlib.sha256(b"".join(texts)).hexdigest()
+
 
 def _read(name: str) -> dict[str, Any]:
     # These imports are deferred because checking a valid file does not need the rule book.
@@ -122,16 +132,6 @@ def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]
             raise ValueError(f"{name}: {type(row).__name__.lower()} {row.id} appears twice")
         found[row.id] = row
     return found
-
-
-def rule_book_digest() -> str:
-    """Return the SHA-256 of rules.toml and choices.toml, concatenated."""
-    import hashlib
-    from importlib.resources import files
-
-    package = files("safetensors_reference.rules")
-    texts = (package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
-    return hashlib.sha256(b"".join(texts)).hexdigest()
 
 
 @cache

@@ -15,8 +15,9 @@ from math import prod
 from typing import TypeVar
 
 from ..header.entries import U64_MAX
-from ..header.explain import RESERVED, framing_fault
+from ..header.explain import RESERVED
 from ..header.model import show_shape
+from ..header.read import framing_fault
 from ..rules.book import HEADER_CAP
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import SafetensorsError, WriteError, reason

@@ -21,12 +21,11 @@ from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.steps import ONE_STEP_KINDS
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
-from safetensors_reference.rules.book import rule_book_digest
 from safetensors_reference.rules.pages import AREAS
 
-from ..differences.compare import Cluster, compare, distinct_labels
+from ..differences.compare import Cluster, compare
 from ..labels import LETTERS
-from ..record.run import Row, RunRecord
+from ..record.run import Row, RunRecord, comparison_notes, distinct_labels
 from ..severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 from ..text import label_key, listed, plural, stable
 from .disclosure import published_fuzz_findings, published_run, redact
@@ -209,7 +208,7 @@ def build_report(
         address=SCHEMA_ID,
         schema=SCHEMA,
         public=public,
-        rule_book=RuleBookRow(rule_book_digest(), len(book.rules), len(book.choices)),
+        rule_book=RuleBookRow(book.digest, len(book.rules), len(book.choices)),
         corpus=CorpusRow(
             manifest.version,
             manifest.digest,
@@ -332,13 +331,18 @@ def _agreement(
     # Compare filtered runs with the largest of them, not with the whole corpus.
     kept = [i for i, number in enumerate(have) if number and number >= COMPARABLE_SHARE * max(have)]
     kept = kept if len(kept) > 1 else list(range(len(records)))
-    comparison = compare([records[i] for i in kept])
+    set_aside = [label for i, label in enumerate(labels) if i not in kept]
+    records = [records[i] for i in kept]
+    notes = [stable(note, 300) for note in comparison_notes(records)]
+    if len(records) == 1:  # it agrees with itself
+        return AgreementPart(0, 0, 0, set_aside, 0, 0, [], [], notes)
+    comparison = compare(records)
     number = dict(zip(comparison.labels, kept, strict=True))
     return AgreementPart(
         compared=comparison.compared,
         unanswered=comparison.unanswered,
         left_out=comparison.left_out,
-        set_aside=[label for i, label in enumerate(labels) if i not in kept],
+        set_aside=set_aside,
         content_splits=len(comparison.content_splits),
         verdict_splits=len(comparison.verdict_splits),
         clusters=[] if public else [_cluster(c, number) for c in comparison.clusters],
@@ -346,7 +350,7 @@ def _agreement(
             PairRow([number[a], number[b]], splits.content, splits.verdict)
             for (a, b), splits in comparison.pairs.items()
         ],
-        notes=[stable(note, 300) for note in comparison.notes],
+        notes=notes,
     )
 
 

@@ -1,4 +1,7 @@
-"""Findings of an audit: one per implementation, rule and verdict, with the smallest of its worst inputs."""
+"""Findings of an audit: one per implementation, rule and verdict, with the smallest of its worst inputs.
+
+The evidence for a verdict consists of strings, which the messages of a run show as well.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,22 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from safetensors_corpus import Case, Manifest
+from safetensors_corpus import Case, Manifest, ManifestError
 from safetensors_corpus.judging.verdicts import fails, kind_of
 from safetensors_corpus.manifest import AREA_OF_RULES
-from safetensors_reference import rule_book
+from safetensors_reference import Fault, explain, rule_book
+from safetensors_reference.header.explain import draw_layout
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
-from safetensors_reference.text import shorten
+from safetensors_reference.rules.faults import render_path
+from safetensors_reference.text import hexview, shorten
 
-from ..case_evidence import (
-    Evidence,
-    Where,
-    case_digest,
-    evidence_in,
-    evidence_of,
-    expected_text,
-    got_text,
-    reproducer,
-    stored_file,
-)
+from ..causes.failures import MAX_EXPLAINED
 from ..fuzz_finding import Weakness
-from ..record.run import MAX_VERSION, Row, RunRecord
+from ..record.run import MAX_VERSION, Row, RunRecord, reproducer
 from ..severity import (
     NO_WEAKNESS,
     NOT_KNOWN,
@@ -40,10 +37,10 @@ from ..severity import (
     to_upstream,
     weaknesses_of,
 )
-from ..text import affects_version, digest, same_project, slug, stable, unused, visible
+from ..text import affects_version, digest, plural, same_project, slug, stable, unused, visible
 from .disclosure import OWN
 from .inputs import BaselineEntry, FuzzFinding
-from .report import EvidenceRow, Finding, FuzzRow, ReferenceRow
+from .report import EvidenceRow, Finding, FuzzRow, ReferenceRow, Where
 
 _OUTCOMES = list(OUTCOMES)
 _SEVERITIES = list(SEVERITIES)
@@ -52,6 +49,84 @@ MAX_CARRIED = 16 << 10
 Key = tuple[str, str, str]
 """Label, rule and verdict; the rule is empty if it is not known."""
 MAX_NAME = 80
+MAX_GOT = 300
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Explanation of one input; fields that need a small single file are empty for other inputs."""
+
+    code: str | None = None
+    where: Where | None = None
+    layout: str = ""
+    hex: str = ""
+    data: bytes | None = None
+
+
+@lru_cache(maxsize=1 << 12)
+def evidence_of(case: Case, rule: str) -> Evidence:
+    codes = case.codes
+    first = codes[0] if codes else None
+    single = case.input.file is not None and not case.input.files
+    if case.kind == "index" or not single or case.size > MAX_EXPLAINED:
+        return Evidence(first)
+    try:
+        data = case.read_input()
+    except ManifestError:
+        # A corpus without its files still has rules, sizes and digests.
+        return Evidence(first)
+    return evidence_in(data, codes, rule)
+
+
+def evidence_in(data: bytes, codes: Sequence[str], rule: str) -> Evidence:
+    explanation = explain(data)
+    fault = _fitting([*explanation.faults, *explanation.tolerated], codes, rule)
+    layout = ""
+    if explanation.data_start is not None and explanation.ranges:
+        layout = draw_layout(explanation.ranges, explanation.size - explanation.data_start)
+    if fault is None:
+        return Evidence(codes[0] if codes else None, None, layout, hexview(data, 0, 0), data)
+    path = None if fault.path is None else render_path(fault.path)
+    where = Where(fault.start, fault.end, path, fault.message)
+    return Evidence(fault.code, where, layout, hexview(data, fault.start, fault.end), data)
+
+
+def _fitting(faults: Sequence[Fault], codes: Sequence[str], rule: str) -> Fault | None:
+    if not codes:
+        return None
+
+    def rank(fault: Fault) -> tuple[bool, int, bool]:
+        place = codes.index(fault.code) if fault.code in codes else len(codes)
+        return fault.rule != rule or place == len(codes), place, fault.rule != rule
+
+    return min(faults, key=rank, default=None)
+
+
+def expected_text(case: Case, profile: str | None) -> str:
+    demand, why = case.expect, ""
+    if demand is None:
+        option = rule_book().choices[case.choice or ""].expected(profile)
+        if option is None or option not in case.options:
+            return f"one of the options of choice {case.choice}: {', '.join(case.options)}"
+        under = f", profile {profile}" if profile else ""
+        demand, why = case.options[option], f" [choice {case.choice}: {option}{under}]"
+    if demand.outcome == "reject":
+        return f"reject ({', '.join(demand.codes)}){why}" if demand.codes else f"reject{why}"
+    content = demand.content or {}
+    count = content.get("tensor_count", len(content["tensors"]) if "tensors" in content else None)
+    return f"accept{why}" if count is None else f"accept, {plural(count, 'tensor')}{why}"
+
+
+def got_text(row: Mapping[str, Any]) -> str:
+    outcome, detail, message = row["outcome"], row.get("detail") or "", row.get("message") or ""
+    if fails(row["verdict"], strict=True) and detail:
+        return visible(detail if detail.startswith(outcome) else f"{outcome}, but {detail}", MAX_GOT)
+    if outcome != "accept":
+        return visible(f"{outcome}: {message}" if message else outcome, MAX_GOT)
+    content = row.get("content") or {}
+    tensors = content.get("tensors")
+    count = None if tensors is None else content.get("tensor_count", len(tensors))
+    return "accept" if count is None else f"accept, {plural(count, 'tensor')}"
 
 
 @dataclass(frozen=True)
@@ -300,6 +375,20 @@ def _evidence_row(shown: FailingInput, seen: Evidence, manifest: Manifest) -> Ev
         # Large inputs and inputs that consist of several files are not included in the report.
         input=hashlib.sha256(data).hexdigest() if data is not None and len(data) <= MAX_CARRIED else None,
     )
+
+
+def case_digest(case: Case) -> str:
+    if case.sha256 and case.action is None:
+        return case.sha256
+    files = [[item.path, item.sha256] for item in case.input.files]
+    return digest([case.sha256, case.input.entry, files, dict(case.action) if case.action else None])
+
+
+def stored_file(case: Case, manifest: Manifest) -> str | None:
+    path: Path | None = case.input.file
+    if path is None or not path.is_relative_to(manifest.root):
+        return None
+    return path.relative_to(manifest.root).as_posix()
 
 
 def _predicate(shown: FailingInput, rule_id: str) -> str:

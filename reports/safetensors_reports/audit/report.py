@@ -11,7 +11,6 @@ from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.model import Spec
 from safetensors_corpus.typed import ADDRESS, Count
 
-from ..case_evidence import Where
 from ..fuzz_finding import Weakness
 from ..labels import ORDER, ROLES
 from ..record.device_checks import STATUSES
@@ -391,6 +390,20 @@ class FuzzRow(Struct):
     seed: int | None
     engine: str
     reproducer: str
+
+
+class Where(Struct):
+    """The bytes at fault.
+
+    Attributes:
+        end: One past the last byte; it equals start for a position between bytes.
+        path: JSONPath in the header.
+    """
+
+    start: Count
+    end: Count
+    path: str | None
+    text: str
 
 
 class EvidenceRow(Struct):

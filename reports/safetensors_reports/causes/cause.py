@@ -17,10 +17,9 @@ from safetensors_corpus.judging.verdicts import badness, fails, kind_of
 from safetensors_corpus.judging.written_folder import MEANINGS
 from safetensors_reference import rule_book
 
-from ..case_evidence import reproducer
 from ..labels import CAUSE_WORDS
 from ..record.device_checks import CHECKS
-from ..record.run import Row, RunRecord, feature_name
+from ..record.run import Row, RunRecord, reproducer
 from ..severity import (
     ADVICE_BY_CAUSE,
     ADVICE_BY_CODE,
@@ -30,7 +29,7 @@ from ..severity import (
     of_rule,
     outcome_class,
 )
-from ..text import COPIED, listed, visible
+from ..text import COPIED, feature_name, listed, visible
 from .failures import (
     CONFUSING,
     INPUT,

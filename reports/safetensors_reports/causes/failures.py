@@ -22,7 +22,6 @@ from safetensors_corpus.judging.written_folder import RULES_OF
 from safetensors_reference import explain, rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..case_evidence import MAX_EXPLAINED
 from ..record.device_checks import CHECKS
 from ..record.run import Row, row_failures
 from ..text import difference_class, message_class
@@ -30,6 +29,8 @@ from ..text import difference_class, message_class
 BLAMED = STRICT_FAILING - {"choice-inconsistent"}
 """Kinds of verdict whose cause can be found in a single row; a contradiction involves several rows."""
 PASS = badness("pass")
+MAX_EXPLAINED = 64 << 10
+"""Maximum size in bytes of an input that is explained; all stored files of the corpus are smaller."""
 _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
 
 

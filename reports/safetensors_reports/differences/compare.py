@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
-from safetensors_corpus.judging.content import FIELDS, first_disagreement
+from safetensors_corpus.judging.content import first_disagreement
+from safetensors_corpus.manifest import FIELDS
 
-from ..record.run import Row, RunRecord
-from ..text import listed, unused, visible
+from ..record.run import Row, RunRecord, comparison_notes, distinct_labels
+from ..text import visible
 
 Kind = Literal["content", "verdict"]
 Pair = tuple[str, str]
@@ -136,15 +137,8 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
         unanswered=len(shared) - compared,
         left_out=len(set().union(*finals)) - len(shared) if len(finals) > 1 else 0,
         splits=tuple(splits),
-        notes=_notes(records, labels),
+        notes=comparison_notes(records),
     )
-
-
-def distinct_labels(records: Sequence[RunRecord]) -> tuple[str, ...]:
-    labels: list[str] = []
-    for record in records:
-        labels.append(unused(record.label, labels, " #"))
-    return tuple(labels)
 
 
 def _final_results(record: RunRecord) -> dict[str, Row]:
@@ -253,17 +247,3 @@ def _dissenter(vector: Mapping[str, str], disagreements: Mapping[Pair, Kind]) ->
     lone = next(x for x, token in vector.items() if votes[token] == 1)
     others = [x for x, token in vector.items() if votes[token] > 1]
     return lone if all(_differ(lone, x, disagreements) for x in others) else None
-
-
-def _notes(records: Sequence[RunRecord], labels: Sequence[str]) -> tuple[str, ...]:
-    notes = []
-    if len({r.header["corpus"]["digest"] for r in records}) > 1:
-        notes.append("the runs used different corpora, so a case may have different bytes in each of them")
-    if len({r.header["profile"] for r in records}) > 1:
-        notes.append("the runs used different profiles")
-    endings = {
-        "truncated": [label for r, label in zip(records, labels, strict=True) if r.truncated],
-        "partial": [label for r, label in zip(records, labels, strict=True) if r.partial],
-    }
-    notes += [f"{ending} run: {listed(names, 6)}" for ending, names in endings.items() if names]
-    return tuple(notes)

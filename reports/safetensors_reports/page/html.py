@@ -31,8 +31,8 @@ from ..audit.report import (
     Implementation,
     Report,
     RuleCells,
+    Where,
 )
-from ..case_evidence import Where
 from ..fuzz_finding import Weakness
 from ..history.releases import MAX_NAMED, TURNS, Passage
 from ..labels import LETTERS

@@ -1,4 +1,4 @@
-"""Models of the lines of a run record; ``record.schema.json`` is their schema.
+"""The lines of a run record: their models, of which ``record.schema.json`` is the schema, and their writer.
 
 Lines are validated against these models and passed on as plain dicts. This preserves the report of a reader
 under test, even if a name contains a lone surrogate.
@@ -6,7 +6,14 @@ under test, even if a name contains a lone surrogate.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import contextlib
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -14,8 +21,10 @@ from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
 from safetensors_corpus.steps import STEPS
 from safetensors_corpus.typed import Count
 from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.source import PathSource
 
 RECORD = 1
+CHUNK = 1 << 20
 
 _PLAIN = [word for word in VERDICTS if word not in ("deviation", "choice")]
 _DEVIATION, _CHOICE = f"deviation:({'|'.join(DEVIATIONS)})", r"choice:[^|]+(\|[^|]+)*"
@@ -236,3 +245,70 @@ class Footer(Line):
 LINES: dict[str, type[Line]] = {
     model.__name__.lower(): model for model in (Header, Result, Choice, Problem, Footer)
 }
+
+
+class RecordWriter:
+    """Write and flush a record line by line; only ``footer`` marks the end of a run. Raises OSError."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.unlink(missing_ok=True)
+        # without unbuffered writing, close() would report a full disk again
+        self._file = self.path.open("xb", buffering=0)
+        self._end = 0
+        self._digest = hashlib.sha256()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def intact(self) -> bool:
+        """Whether the file at the path contains exactly the lines written so far.
+
+        Must not be used after ``close``.
+        """
+        digest = hashlib.sha256()
+        try:
+            with PathSource(self.path) as source:
+                if not os.path.samestat(source.opened, os.fstat(self._file.fileno())):
+                    return False
+                for start in range(0, source.size, CHUNK):
+                    digest.update(source.read(start, min(CHUNK, source.size - start)))
+        except OSError:
+            return False
+        return digest.digest() == self._digest.digest()
+
+    def write(self, kind: str, fields: Mapping[str, Any]) -> None:
+        row = {"type": kind, **{k: v for k, v in fields.items() if k != "type"}}
+        try:
+            text = json.dumps(row, allow_nan=False)
+        except ValueError:  # a worker may send NaN as a time; drop the number and keep the run
+            text = json.dumps(_finite(row), allow_nan=False)
+        # Lone surrogates in tensor names are preserved as ASCII escapes, and no line contains a raw line
+        # break.
+        line = text.encode("ascii") + b"\n"
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._end)  # drop the partial line
+            raise
+        self._end += len(line)
+        self._digest.update(line)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    return [_finite(v) for v in value] if isinstance(value, (list, tuple)) else value

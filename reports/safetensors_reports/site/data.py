@@ -17,8 +17,8 @@ from safetensors_reference.rules.book import RuleBook, rule_book
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT
 from ..audit.report import Finding, Report
-from ..features.document import JSON as FEATURES
-from ..features.document import FeatureDocument, load_features
+from ..features import JSON as FEATURES
+from ..features import FeatureDocument, load_features
 from ..history.ledger import FOLDER, Ledger, load_ledgers
 from ..history.published import load_trends
 from ..history.trend import TrendDocument

@@ -19,7 +19,7 @@ from safetensors_conformance.run.driver import ImplementationResults, Implementa
 from safetensors_corpus import load_manifest
 from safetensors_reports.known_failures import KnownError, load_baseline
 from safetensors_reports.record.device_checks import CHECKS
-from safetensors_reports.record.file import read_record
+from safetensors_reports.record.run import read_record
 
 from ...published_schemas import schema
 from ..suite_runs import corpus_of, load_once, suite_here

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -118,3 +123,50 @@ def test_the_folder_of_copies_goes_and_what_took_its_place_stays(
     assert [path.name for path in temporary.glob("*/*")] == left
     assert len(list(temporary.iterdir())) == len(left)
     assert (victim / "kept").exists()
+
+
+def no_direct_io(*_: object) -> int:
+    raise OSError(errno.EINVAL, "Invalid argument")
+
+
+FULL = SimpleNamespace(f_bavail=63 << 8, f_frsize=4096)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /dev/shm")
+@pytest.mark.parametrize(
+    ("chosen", "changed", "used"),
+    [
+        ("/tmp", {}, True),
+        ("/var/tmp", {}, False),
+        ("/tmp", {"open": no_direct_io}, False),
+        ("/tmp", {"statvfs": lambda _: FULL}, False),
+    ],
+)
+def test_small_files_are_in_memory_where_nothing_speaks_against_it(
+    chosen: str, changed: dict[str, Any], used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", chosen)
+    works = {
+        "open": lambda *_: os.dup(0),
+        "statvfs": lambda _: SimpleNamespace(f_bavail=1 << 20, f_frsize=4096),
+    }
+    for name, call in {**works, **changed}.items():
+        monkeypatch.setattr(os, name, call)
+    assert files.folder_in_memory() == (files.MEMORY_FOLDER if used else None)
+
+
+def test_only_copies_of_heavy_inputs_are_on_a_disk(
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(files, "folder_in_memory", lambda: str(memory))
+    case = committed().by_id[TRIGGER]
+    copies = Copies()
+    small, large = (Path(copies.path(one)) for one in (case, replace(case, id="large", heavy=True)))
+    assert (small.parents[1], large.parents[1]) == (memory, temporary)
+    assert small.read_bytes() == large.read_bytes() == case.read_input()
+    said = copies.without_own_path(f"{small} and {large}")
+    assert said == "file.safetensors and file.safetensors"
+    copies.close()
+    assert not [*memory.iterdir(), *temporary.iterdir()]

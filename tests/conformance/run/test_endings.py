@@ -20,7 +20,7 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
 from safetensors_conformance.run import session as runner
 from safetensors_conformance.run.driver import ReportError, Run, RunOptions
-from safetensors_reports.record.file import read_record
+from safetensors_reports.record.run import read_record
 
 from ..support import QUICK, STC, SUITE, TRIGGER, all_end, committed, fake, record_header
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.driver import ImplementationResults
-from safetensors_reports.record.file import RecordWriter
+from safetensors_reports.record.line import RecordWriter
 
 from ..suite_runs import suite_here
 from ..support import TRIGGER, fake

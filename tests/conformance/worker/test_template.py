@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import psutil
 import pytest
 
@@ -54,11 +53,10 @@ class Adapter:
 
 @pytest.fixture
 def forking(tmp_path: Path) -> Target:
-    """A reader whose descriptor allows forks; ``loads`` in its folder has one line per load."""
+    """A reader that may be forked; ``loads`` in its folder has one line per load."""
     adapter = tmp_path / "adapter.py"
     adapter.write_text(ADAPTER.format(loads=str(tmp_path / "loads")))
-    known = msgspec.structs.replace(descriptors()["safetensors"], forks=True)
-    return replace(resolve(f"py:{adapter}:Adapter"), descriptor=known)
+    return replace(resolve(f"py:{adapter}:Adapter"), entry=descriptors()["safetensors"].entries[0])
 
 
 @pytest.fixture
@@ -135,7 +133,7 @@ def test_memory_of_a_fork_is_limited_as_that_of_a_program(path: str, worker: Pip
 def test_without_its_template_the_program_itself_is_started(
     worker: PipeWorker, loads: Callable[[], int]
 ) -> None:
-    template = worker._template
+    template = worker.template
     assert template is not None
     assert template._host is not None
     psutil.Process(template._host.pid).kill()
@@ -147,12 +145,11 @@ def test_without_its_template_the_program_itself_is_started(
 HARNESS = """
 import sys
 from dataclasses import replace
-import msgspec
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits, PipeWorker
-known = msgspec.structs.replace(descriptors()["safetensors"], forks=True)
-worker = PipeWorker(replace(resolve(sys.argv[1]), descriptor=known), Limits(60, 256 << 20))
+known = descriptors()["safetensors"].entries[0]
+worker = PipeWorker(replace(resolve(sys.argv[1]), entry=known), Limits(60, 256 << 20))
 worker.start()
 print("started", flush=True)
 worker.ask("read", "fork waits")
@@ -177,7 +174,7 @@ def test_an_adapter_that_cannot_be_loaded_is_told_as_ever(forking: Target, tmp_p
 
 
 def test_only_what_says_so_is_forked_and_nothing_in_a_sandbox(forking: Target, tmp_path: Path) -> None:
-    plain = replace(forking, descriptor=descriptors()["safetensors"])
+    plain = replace(forking, entry=descriptors()["transformers"].entries[0])
     assert plain.template(plain.command(0), Confinement()) is None
     boxed = Confinement(sandbox=Sandbox(tmp_path, net=False))
     assert forking.template(forking.command(0), boxed) is None

@@ -150,7 +150,7 @@ def test_refused_metadata(bad: Any) -> None:
 
 @pytest.mark.parametrize("more", range(9))
 def test_padding_counts_towards_the_cap(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetensors_reference.header.explain.HEADER_CAP", 1000)
+    monkeypatch.setattr("safetensors_reference.header.read.HEADER_CAP", 1000)
     strings = {"": "x" * (993 - len(b'{"__metadata__":{"":""}}') + more)}
     if more <= 7:
         assert len(plan([], strings).to_bytes()) == 1008

@@ -19,7 +19,7 @@ from safetensors_reports.comment import summary_markdown
 from safetensors_reports.exports import sarif_log
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.results import report_delta
-from safetensors_reports.record.file import read_record
+from safetensors_reports.record.run import read_record
 from safetensors_reports.text import code
 
 from ...published_schemas import schema_error
@@ -89,8 +89,10 @@ def test_not_run_and_not_asked_are_apart_and_never_passed() -> None:
     rows = {r.case: r.verdicts for r in report(record).cases.rows}
     index = next(c.id for c in corpus().cases if c.kind == "index")
     assert (rows[HOLE], rows[TWICE], rows[index]) == ("P", "-", ".")
-    (cut,) = report(run(failing(HOLE, "pass"), footer=None)).implementations
+    document = report(run(failing(HOLE, "pass"), footer=None, name="lib", version="1"))
+    (cut,) = document.implementations
     assert (cut.word, cut.ended) == ("not fully known", "truncated")
+    assert (document.agreement.notes, document.agreement.pairs) == (["truncated run: lib 1"], [])
 
 
 def test_the_matrix_shows_the_worst_verdict_of_each_implementation() -> None:

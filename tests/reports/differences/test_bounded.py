@@ -20,7 +20,7 @@ from safetensors_conformance.outcome import (
 )
 from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.content import bounded, first_disagreement, size_of
-from safetensors_reports.case_evidence import got_text
+from safetensors_reports.audit.findings import got_text
 
 from ...published_schemas import schema_error
 

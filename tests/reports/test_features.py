@@ -14,14 +14,13 @@ from msgspec.structs import replace
 from safetensors_conformance.cli.publish import publish as command
 from safetensors_reference.rules.dtypes import DTYPES
 from safetensors_reports.audit.inputs import AuditError
-from safetensors_reports.features.document import FeatureRun, State, document, feature_run, load_features
-from safetensors_reports.features.table import FEATURES
+from safetensors_reports.features import FEATURES, FeatureRun, State, document, feature_run, load_features
 from safetensors_reports.record.run import RunRecord
 from safetensors_reports.text import version_key
 
-from ..samples import corpus, failing, run, write_record
+from .samples import corpus, failing, run, write_record
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 ONE = FEATURES[0]
 
 

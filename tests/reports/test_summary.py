@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.record.device_checks import CHECKS
-from safetensors_reports.record.run import lacking, summary_lines
+from safetensors_reports.summary import lacking, summary_lines
 
-from ..samples import Make
+from .samples import Make
 
 
 def test_a_complete_run() -> None:

@@ -1,1 +1,0 @@
-"""Features of valid files by version: which programs support them, and since when."""
