@@ -54,10 +54,7 @@ def test_findings_are_listed_written_and_exit_with_1(tmp_path: Path) -> None:
 def test_a_finding_that_cannot_be_written_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: Path, data: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "write_bytes", Mock(side_effect=OSError(28, "No space left on device")))
     result = run("--impl", OTHER_METADATA, "--max-execs", "24", "-o", tmp_path)
     assert result.exit_code == 1
     assert "24 inputs in" in result.stdout
