@@ -28,7 +28,7 @@ from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.judging.verdicts import SECURITY, kind_of
 from safetensors_fuzz.finding import Finding, FindingError, blamed_selector, load
 from safetensors_fuzz.findings.replay import finding_case
-from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.loop.question import opinion
 from safetensors_reference import PROFILES, explain, rule_book
 from safetensors_reference.main import UnusableError
 from safetensors_reference.rules.book import ProfileName

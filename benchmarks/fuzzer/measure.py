@@ -18,9 +18,8 @@ from proof.held_out import HELD_OUT, PARTS
 from proof.planted import Planted, Probe
 from safetensors_corpus.features.tree import File, parse
 from safetensors_corpus.judging.answer import Refused
-from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_fuzz.engines.campaign import Campaign, Settings
 from safetensors_fuzz.grammar.grammar import valid_file
-from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import CallSubject, Slots, content, quick_header
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName

@@ -17,8 +17,7 @@ from proof.mutation.engine import Limits, run_all
 from proof.mutation.mutants import Mutant
 from proof.mutation.reader import load_reader, reader_mutants, warm
 from proof.mutation.result import load_reasons
-from safetensors_fuzz.engines.campaign import Campaign
-from safetensors_fuzz.loop.recorder import Settings
+from safetensors_fuzz.engines.campaign import Campaign, Settings
 from safetensors_fuzz.loop.subjects import ProveSubject
 from safetensors_reference import PROFILES, explain
 

@@ -23,9 +23,8 @@ import psutil
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.launcher import child_variables
 from safetensors_conformance.worker.worker import Limits
-from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_fuzz.engines.campaign import Campaign, Settings
 from safetensors_fuzz.engines.run import known_signatures
-from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import WorkerSubject, complete
 
 BOTH = ("reference", "safetensors")

@@ -20,11 +20,11 @@ from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import plural, visible, visible_lines
 
 from .engines.atheris import engine as atheris
+from .engines.campaign import STAGES, Tally
 from .engines.run import ENGINES, STEPS, FuzzConfig, Run, RunError
 from .finding import REPLAYS, Finding, FindingError, load, reason, write
 from .findings.replay import exit_status
 from .findings.replay import replay as replay_finding
-from .loop.recorder import STAGES, Tally
 
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000

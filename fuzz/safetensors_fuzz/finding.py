@@ -21,9 +21,10 @@ from typing import Any
 
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_corpus.typed import MisfitError, members, typed
-from safetensors_reference import Rule, explain, rule_book
+from safetensors_reference import Rule, rule_book
+from safetensors_reference.header.read import explain_source
 from safetensors_reference.rules.cwe import CWE_NAMES, weaknesses_of
-from safetensors_reference.source import read_whole
+from safetensors_reference.source import MemorySource, read_whole
 from safetensors_reports.fuzz_finding import FileRow, FindingDocument
 from safetensors_reports.page.design import harmless_text
 from safetensors_reports.page.file_svg import layout_svg
@@ -127,6 +128,18 @@ class Finding:
         subject = self.codes[0] if self.codes else self.rules[0] if self.rules else "valid"
         both = hashlib.sha256(f"{self.digest} {self.signature}".encode(errors="surrogatepass"))
         return f"{subject.lower().replace('_', '-')}-{both.hexdigest()[:8]}"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The rules that explain a wrong answer, beginning with the main rule, and a one-line reason."""
+
+    rules: tuple[str, ...] = ()
+    words: str = ""
+
+
+def unknown(why: str) -> Cause:
+    return Cause((), f"{NOT_KNOWN}: {why}")
 
 
 class FindingError(Exception):
@@ -256,10 +269,9 @@ def name_of_test(finding: Finding) -> str:
 
 def drawn(finding: Finding) -> str | None:
     names = [n for n in (finding.entry, *sorted(finding.files)) if n in finding.files]
-    names = [n for n in dict.fromkeys(names) if not n.endswith(".json")]
-    faulty = (n for n in names if explain(finding.files[n]).faults)
-    name = next(faulty, names[0] if names else None)
-    return None if name is None else layout_svg(finding.files[name], name=name)
+    seen = {n: explain_source(MemorySource(finding.files[n])) for n in names if not n.endswith(".json")}
+    name = next((n for n, explanation in seen.items() if explanation.faults), next(iter(seen), None))
+    return None if name is None else layout_svg(finding.files[name], seen[name], name=name)
 
 
 def blamed_selector(finding: Finding) -> str:

@@ -6,10 +6,9 @@ import os
 import signal
 from typing import Any
 
-from safetensors_corpus.features.entries import entries
-from safetensors_corpus.features.tree import parse
+from safetensors_corpus.features.tree import entries, parse
 from safetensors_corpus.judging.answer import Refused
-from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.loop.question import opinion
 
 
 def right(data: bytes) -> dict[str, Any]:

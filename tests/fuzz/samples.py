@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_corpus.judging.answer import Refused
+from safetensors_fuzz.engines.campaign import Campaign, Settings, Tally
 from safetensors_fuzz.finding import ENTRY, Finding
-from safetensors_fuzz.loop.recorder import Settings, Tally
 from safetensors_fuzz.loop.subjects import Slots, Subject
 from safetensors_reference import explain
 
@@ -105,6 +105,10 @@ def invoke(command: click.Command, *args: str | Path) -> Result:
     result = CliRunner().invoke(command, [str(a) for a in args], env={"NO_COLOR": "1"})
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
+
+
+def refuse(_: bytes) -> dict[str, Any]:
+    raise Refused("no")
 
 
 def fuzzed(*subjects: Subject, start: Sequence[bytes] = (), **settings: Any) -> tuple[Tally, list[Finding]]:

@@ -36,10 +36,6 @@ def steps(name: str) -> list[dict[str, Any]]:
     return [step for job in workflow(name)["jobs"].values() for step in job["steps"]]
 
 
-def actions(name: str) -> dict[str, dict[str, Any]]:
-    return {step["uses"].split("@")[0]: step for step in steps(name) if "uses" in step}
-
-
 def commands(name: str) -> list[list[str]]:
     """Return the command lines of all steps, with expressions of the service taken for a number."""
     lines = [line for step in steps(name) for line in str(step.get("run", "")).splitlines()]
@@ -164,7 +160,7 @@ def test_the_nightly_run_goes_on_from_the_last_and_keeps_its_findings() -> None:
     line = next(words for words in commands("fuzz-nightly.yml") if words[0] == "stc")
     assert line[line.index("--engine") + 1] == "atheris"
     corpus, output = line[line.index("--corpus") + 1], line[line.index("-o") + 1]
-    by_action = actions("fuzz-nightly.yml")
+    by_action = {step["uses"].split("@")[0]: step for step in steps("fuzz-nightly.yml") if "uses" in step}
     taken, kept = by_action["actions/cache/restore"]["with"], by_action["actions/cache/save"]["with"]
     assert taken["path"] == kept["path"] == corpus
     assert taken["key"] == kept["key"]

@@ -75,13 +75,13 @@ def too_wide(path: Path) -> bool:
 
 def ensure_run_folder() -> Path:
     """Return the folder of the run, the only one that sandboxed programs can access. Raises SandboxError."""
-    if run_folder() is None:
+    if _run_folder() is None:
         require_bubblewrap()
     return own_folder()
 
 
 def own_folder() -> Path:
-    known = run_folder()
+    known = _run_folder()
     if known is not None:
         return known
     folder = Path(tempfile.mkdtemp(prefix="safetensors-sandbox-")).resolve()
@@ -90,7 +90,7 @@ def own_folder() -> Path:
     return folder
 
 
-def run_folder() -> Path | None:
+def _run_folder() -> Path | None:
     named = os.environ.get(RUN_FOLDER_VARIABLE)
     return Path(named) if named and Path(named).is_dir() else None
 

@@ -11,8 +11,7 @@ from functools import lru_cache
 from safetensors_reference import Header, explain
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .entries import numbers
-from .tree import Arr, File, Obj, Value, decode_string, parse, written
+from .tree import Arr, File, Obj, Value, decode_string, numbers, parse, written
 from .vocabulary import RESERVED, SPECIAL_NAMES
 
 _BLANKS = b" \t\n\r"

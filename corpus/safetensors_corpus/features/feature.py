@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from .draft import Draft, Row
-from .entries import Mutation
+from .tree import Mutation
 
 T = TypeVar("T")
 

@@ -8,9 +8,16 @@ from collections.abc import Callable
 
 from . import vocabulary as words
 from .draft import Draft, Row, exchange
-from .entries import (
+from .feature import Feature, of_file, of_parts, of_tensors
+from .tree import (
+    Arr,
+    File,
     Mutation,
     NoPlaceError,
+    Obj,
+    Value,
+    copy,
+    decode_string,
     entries,
     escape,
     header,
@@ -18,11 +25,11 @@ from .entries import (
     metadata,
     one,
     some,
+    text,
     trees,
     variation,
+    written,
 )
-from .feature import Feature, of_file, of_parts, of_tensors
-from .tree import Arr, File, Obj, Value, copy, decode_string, text, written
 
 BLANKS = b" \t\n\r"
 FIELDS = tuple(map(decode_string, words.FIELDS))

@@ -12,10 +12,16 @@ from typing import Literal, NamedTuple
 
 from . import vocabulary as words
 from .draft import Draft, Row, exchange, fold_name
-from .entries import (
+from .feature import Feature, of_file, of_parts
+from .header import FIELDS, header_of_a_page, header_of_many_pages
+from .tree import (
+    File,
     Mutation,
     NoPlaceError,
+    Obj,
+    Value,
     content,
+    decode_string,
     entries,
     entry_tree,
     escape,
@@ -28,12 +34,11 @@ from .entries import (
     one,
     size,
     some,
+    text,
     variation,
     whole,
+    written,
 )
-from .feature import Feature, of_file, of_parts
-from .header import FIELDS, header_of_a_page, header_of_many_pages
-from .tree import File, Obj, Value, decode_string, text, written
 
 LONG = 60
 EDGES = (15, 16, 17, 23, 24, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257)

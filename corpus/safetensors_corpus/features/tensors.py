@@ -11,9 +11,13 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import vocabulary as words
 from .draft import Draft, Row
-from .entries import (
+from .feature import Feature, of_file, of_parts, of_tensors
+from .header import other_order, other_padding
+from .tree import (
+    File,
     Mutation,
     NoPlaceError,
+    Value,
     content,
     entries,
     entry_tree,
@@ -24,12 +28,10 @@ from .entries import (
     shift,
     size,
     some,
+    text,
     variation,
     whole,
 )
-from .feature import Feature, of_file, of_parts, of_tensors
-from .header import other_order, other_padding
-from .tree import File, Value, text
 
 FEW = 2
 """Number of tensors that every reader supports."""

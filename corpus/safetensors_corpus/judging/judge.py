@@ -1,22 +1,22 @@
 """Judge the answer to a step of a case, for runs, the proof matrix and the fuzzer.
 
-Each failure names the broken rule. The level of the rule distinguishes mistakes from missed recommendations.
-Its basis shows whether the written format requires the rule.
+Each failure names the rule that is certainly broken, which is not always the first rule of the case. The
+level of the rule distinguishes mistakes from missed recommendations. Its basis shows whether the written
+format requires the rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Generic, TypeVar
 
 from safetensors_reference.rules.book import BASES, rule_book
 from safetensors_reference.text import plural
 
 from ..manifest import ANY_VALID_FILE, Case, Expectation, claims_rule
-from . import charge
 from .answer import UNSAFE, Answer, Flaw
-from .charge import Demand, first_rule
 from .content import Difference, differences, worst_rows
 from .exported_folder import OUTSIDE
 from .verdicts import badness
@@ -59,6 +59,23 @@ _LAYOUT_IN_MEMORY = frozenset({"WRT-07", "WRT-08"})
 _SILENT_KINDS = frozenset({"concurrent", "lifecycle"})
 """Kinds of case on which the written format is silent, because it describes only files."""
 _SAVING = frozenset({"write", "sharded", "contended"})
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The expectation for an input outside the corpus. It has the attributes of a ``Case``."""
+
+    rules: tuple[str, ...]
+    expect: Expectation | None
+    level: str = "must"
+    features: tuple[str, ...] = ()
+    kind: str = "read"
+    choice: str | None = None
+    options: Mapping[str, Expectation] = field(default_factory=dict)
+
+
+def first_rule(demand: Case | Demand) -> str:
+    return demand.rules[0] if demand.rules else ""
 
 
 @dataclass(frozen=True)
@@ -138,7 +155,7 @@ def judge_step(
         return Judgement("harness-error", answer.message, (), answer)
     if answer.outcome in UNSAFE:
         detail = f"{answer.outcome}: {answer.message}" if answer.message else answer.outcome
-        rule = charge.rule_of_harm(demand)
+        rule = _rule_of_harm(demand)
         return failed(answer, [Failure("unsafe", rule, basis_of(rule), "outcome", detail)])
     if answer.outcome == "unsupported":
         return Judgement("unsupported", answer.message or "declared unsupported", (), answer)
@@ -211,7 +228,7 @@ def _against(
     if expectation.outcome != answer.outcome:
         if answer.outcome == "reject":
             detail = f"reject: {answer.message}" if answer.message else "reject"
-            if demand.choice is None and "may" in charge.refusal_levels(demand):
+            if demand.choice is None and "may" in _refusal_levels(demand):
                 # A rule that permits a feature in a file does not require readers to support the feature.
                 return Judgement("unsupported", detail, (), answer)
             return failed(answer, [_outcome(demand, "reject", detail, option, profile)])
@@ -262,7 +279,7 @@ def _outcome(
         # The written format allows these files, but does not require a writer to be able to write all of
         # them.
         saving = (rule for rule in demand.rules if rule.startswith(("WRT", "IDX")))
-        rule = first if effect == "reject" else next(saving, charge.OUTPUT)
+        rule = first if effect == "reject" else next(saving, OUTPUT)
         basis = _weaker(basis_of(first), "official" if effect == "reject" else basis_of(rule))
     elif option is not None:
         # The user chose the profile, so its options are required.
@@ -275,7 +292,7 @@ def _outcome(
             basis = {"text": "text", "official": "official"}.get(profile, "ours")
         return failure_of(effect, first, "must", "outcome", detail, basis)
     else:
-        rule = (charge.rule_of_acceptance if effect == "accept" else charge.rule_of_refusal)(demand)
+        rule = (_rule_of_acceptance if effect == "accept" else _rule_of_refusal)(demand)
         basis = _weaker(*map(basis_of, demand.rules if rule == ANY_VALID_FILE else (first, rule)))
     return _failure(demand, effect, rule, level, "outcome", detail, basis)
 
@@ -308,9 +325,9 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
             rule = first
         else:
             # The written format specifies the file layout, but not that a call writes the given content.
-            rule, basis = charge.OUTPUT, "official"
+            rule, basis = OUTPUT, "official"
     elif demand.kind == "slice":
-        rule = first if first.startswith("API") else charge.SLICES
+        rule = first if first.startswith("API") else SLICES
     elif demand.kind == "remote" and first.startswith("API"):
         # A reader may return the old file or the new file, but not content that is in neither of them.
         rule = REMOTE_CONTENT
@@ -347,7 +364,7 @@ def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: 
             return None  # each of the processes alone would write this flaw too
         return failure_of("content", first_rule(demand), demand.level, flaw.property, flaw.text)
     if flaw.property == "missing":
-        return failure_of("content", charge.OUTPUT, "must", "missing", flaw.text, "official")
+        return failure_of("content", OUTPUT, "must", "missing", flaw.text, "official")
     if flaw.property == "valid":
         broken = rule_book().rules[flaw.rule]
         if flaw.choice is not None and rule_book().choices[flaw.choice].expected(profile) != "reject":
@@ -355,7 +372,7 @@ def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: 
         basis = broken.basis if profile is None or broken.basis == "text" else "ours"
         first = first_rule(demand)
         # Rules on an index are already rules on saving.
-        rule = flaw.rule if flaw.rule.startswith("IDX") else first if first in _VALIDITY else charge.OUTPUT
+        rule = flaw.rule if flaw.rule.startswith("IDX") else first if first in _VALIDITY else OUTPUT
         return failure_of(
             "content", rule, _at_most(broken.level), "valid", flaw.text, _weaker(basis, basis_of(rule))
         )
@@ -402,3 +419,80 @@ _COSTS = {"peak_bytes": "LIM-03", "seconds": "LIM-04"}
 EXCEPTIONS = "API-14"
 _KINDS_WITHOUT_API_14 = (*_SAVING, "export", "remote")
 """Kinds in which an exception is about a call or a server rather than a file."""
+SLICES = "API-05"
+DTYPES = "DTY-01"
+OUTPUT = "WRT-01"
+"""Rule that requires a written file to be valid and to contain the given tensors."""
+SHARED = "WRT-16"
+"""Rule on tensors that share memory. A writer may reject all such tensors."""
+LARGE_DIMENSION = 2**31
+"""Smallest dimension for which a reader may reject a file (SHP-08)."""
+
+_RULES_OF_HARM: Mapping[tuple[str, ...], str] = {
+    ("FRM-01", "FRM_HEADER_OVER_LIMIT"): "FRM-06",
+    ("FRM-02", "FRM_HEADER_OVER_LIMIT"): "FRM-06",
+    ("OFF-13", "OFF_OUT_OF_BOUNDS"): "OFF-04",
+}
+"""Maps a parsing rule and the fault that results from breaking it to the rule that forbids the fault."""
+_RULES_OF_ACCEPTANCE: Mapping[str, tuple[str, str]] = {
+    "FRM-02": ("FRM_HEADER_PAST_EOF", "FRM-04"),
+    "FRM-05": ("FRM_HEADER_PAST_EOF", "FRM-04"),
+    "FRM-06": ("FRM_HEADER_PAST_EOF", "FRM-04"),
+    "OFF-13": ("OFF_OUT_OF_BOUNDS", "OFF-04"),
+    **dict.fromkeys(("DTY-05", "DTY-10", "SHP-03", "SHP-04", "SHP-05"), ("OFF_SIZE_MISMATCH", "OFF-05")),
+    "LIM-05": ("OFF_OVERLAP", "OFF-06"),
+    "ENT-05": ("ENT_MISSING_FIELD", "ENT-03"),
+}
+"""Maps a rule on parsing or arithmetic to the fault that a mistake causes and the rule that forbids it."""
+FORBIDDING = frozenset({*(f"HDR-{n:02}" for n in range(9, 14)), "OFF-06", "OFF-07", "OFF-08", "OFF-12"})
+"""Rules that only forbid files. A reader that rejects a valid file does not break them."""
+_DTYPE_RULES = frozenset({"DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-12"})
+"""Rules on the elements of a dtype. A reader that rejects a valid file may not support the dtype at all."""
+
+
+def _rule_of_harm(demand: Case | Demand) -> str:
+    """Return the rule that a reader breaks by crashing, hanging or exhausting a resource."""
+    first = first_rule(demand)
+    codes = demand.expect.codes[:1] if demand.expect is not None else ()
+    return _RULES_OF_HARM.get((first, *codes), first) if demand.kind == "read" else first
+
+
+def _rule_of_acceptance(demand: Case | Demand) -> str:
+    """Return the rule that a reader breaks by accepting a broken file.
+
+    This is the rule whose violation the reader certainly missed.
+    """
+    first = first_rule(demand)
+    code, rule = _RULES_OF_ACCEPTANCE.get(first, ("", ""))
+    codes = demand.expect.codes if demand.expect is not None else ()
+    return rule if demand.kind in ("read", "resource") and code in codes else first
+
+
+def _rule_of_refusal(demand: Case | Demand) -> str:
+    """Return the rule that a reader breaks by rejecting a valid file."""
+    first = first_rule(demand)
+    if demand.kind == "slice":
+        return first if first.startswith("API") else SLICES
+    if demand.kind not in ("read", "resource"):
+        return first
+    if demand.kind == "resource" and demand.level == "should":
+        return ANY_VALID_FILE  # only the size is unusual, and the rules of the case are about cost
+    if first in _DTYPE_RULES:
+        return DTYPES
+    metadata = _expected_content(demand).get("metadata") or {}
+    # Some loaders reject every metadata map that does not contain the key ``format``.
+    any_file = first in FORBIDDING or (metadata and "format" not in metadata)
+    return ANY_VALID_FILE if any_file else first
+
+
+def _refusal_levels(demand: Case | Demand) -> set[str]:
+    """Return the levels of the rules that may have caused the rejection of a valid file."""
+    parts = demand.rules if first_rule(demand) == ANY_VALID_FILE else ()
+    dimensions = chain.from_iterable(row["shape"] for row in _expected_content(demand).get("tensors", ()))
+    large = ("SHP-08",) if any(n >= LARGE_DIMENSION for n in dimensions) else ()
+    shared = {"may"} if demand.kind in ("write", "sharded") and first_rule(demand) == SHARED else set()
+    return {demand.level, *(rule_book().rules[rule].level for rule in (*parts, *large)), *shared}
+
+
+def _expected_content(demand: Case | Demand) -> Mapping[str, Any]:
+    return (demand.expect.content if demand.expect is not None else None) or {}

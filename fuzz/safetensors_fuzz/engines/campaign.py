@@ -1,6 +1,6 @@
 """A campaign generates files and plans, runs every implementation, and records wrong answers.
 
-A file becomes a base for other files if it is the first with its combination of broken rules and answers.
+The campaign examines wrong answers again, shrinks their inputs, and reports one finding for each signature.
 This process works on some files while the implementations read other files in separate processes.
 """
 
@@ -11,31 +11,96 @@ import itertools
 import random
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from typing import Any
 
 from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.worker.worker import StartError
 from safetensors_corpus.features.tree import EARLIER, File, parse
 from safetensors_corpus.judging.verdicts import kind_of
-from safetensors_reports.text import message_class
+from safetensors_reference.rules.book import ProfileName
 
-from ..finding import Finding
-from ..grammar.grammar import MAX_FAULTS, Grammar
+from ..finding import REPLAYS, Finding, bare
+from ..grammar.grammar import Grammar
 from ..loop.cross_check import PairQuestion
-from ..loop.expectation import FileQuestion, opinion
-from ..loop.recorder import STAGES, Examiner, Recorder, Settings, Tally
+from ..loop.question import Examiner, FileQuestion, Keys, Mistake, Question, opinion
 from ..loop.subjects import PROVE, Slots, StepError, Subject, folder_in_memory, quick_header
 from ..plans import PLAN_KINDS, plan_of
 from ..plans.question import PlanError, mistake_of
+from .new_inputs import NewInputs, rejection_key
 
 BATCH = 64
 """Number of inputs sent in one batch. Waking up a process takes longer than reading a small file."""
-POOL = 4000
 EXPLAIN_EVERY = 8
 """One in this many inputs is explained even if the subjects rejected it with familiar messages."""
-MESSAGE_CACHE = 4096
-LARGEST_BASE = 4096
+MAX_ABNORMAL = 4
+"""Maximum number of similar abnormal terminations to examine for each implementation."""
+STAGES = ("json", "schema", "accepted")
+
+
+@dataclass
+class Tally:
+    """Counts and findings of a run. They are updated in place so that they are valid even after Ctrl-C."""
+
+    execs: int = 0
+    seconds: float = 0.0
+    stages: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """Number of inputs for each combination of outcomes or, for plans, for each step and verdict."""
+    tuples: int = 0
+    findings: dict[str, Finding] = field(default_factory=dict)
+    known: Counter[str] = field(default_factory=Counter)
+    unstable: dict[str, int] = field(default_factory=dict)
+    """For each signature, the number of fresh processes that reproduced the answer."""
+    kept: int = 0
+
+    def sum_up(self, parts: Iterable[Tally]) -> None:
+        """Replace the counts with sums over several processes. The findings do not change."""
+        rows = list(parts)
+        for name in ("execs", "kept"):
+            setattr(self, name, sum(getattr(row, name) for row in rows))
+        self.tuples = max((row.tuples for row in rows), default=0)
+        self.seconds = max((row.seconds for row in rows), default=0.0)
+        for name in _COUNTERS:
+            total: Counter[str] = getattr(self, name)
+            total.clear()
+            for row in rows:
+                total.update(getattr(row, name))
+        for row in rows:
+            self.unstable.update(row.unstable)
+
+    def counts(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "findings"}
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, Any]) -> Tally:
+        tally = cls()
+        for name, value in counts.items():
+            setattr(tally, name, Counter(value) if name in _COUNTERS else value)
+        return tally
+
+
+_COUNTERS = ("stages", "rules", "outcomes", "known")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a campaign."""
+
+    seed: int = 1
+    max_execs: int | None = None
+    seconds: float | None = None
+    profile: ProfileName | None = None
+    shrink_seconds: float = 1.0
+    known: Callable[[str], bool] = lambda _: False
+    engine: str = "outcome"
+    first: bool = False
+    """Whether the campaign stops at the first finding."""
+    feedback: bool = True
+    """Whether inputs become bases for others."""
 
 
 @dataclass(slots=True)
@@ -63,7 +128,8 @@ class Campaign:
         self.tally = tally if tally is not None else Tally()
         self._subjects = subjects
         self.settings = settings
-        self.progress, self._store = progress, store
+        self.progress = progress
+        self._new = NewInputs(store)
 
         def on_finding(finding: Finding) -> None:
             keep(finding)
@@ -71,8 +137,6 @@ class Campaign:
 
         self._recorder = Recorder(settings, self.tally, on_finding)
         self._grammar = Grammar(random.Random(settings.seed))  # noqa: S311 - reproducible on purpose
-        self._pool: list[File] = []
-        self._seen: set[tuple[object, ...]] = set()
         self._rejected: dict[tuple[object, ...], FileQuestion] = {}
         self._steps = [
             (number, step, subject.answer)
@@ -107,15 +171,9 @@ class Campaign:
 
     def plans(self, steps: Sequence[str], most: int | None, seconds: float | None) -> Tally:
         """Run plans for each step in turn until the limit on inputs or time is reached. Raises StepError."""
-        if lacking := [step for step in steps if step not in PLAN_KINDS]:
-            raise StepError(
-                f"no plans for step {', '.join(lacking)}; the steps with plans are: {', '.join(PLAN_KINDS)}"
-            )
         usable = [step for step in steps if any(step in subject.plan_steps for subject in self._subjects)]
         if not usable:
-            raise StepError(
-                f"none of the implementations supports any of the steps {', '.join(steps) or 'none'}"
-            )
+            raise StepError(f"none of the implementations supports any of the steps {', '.join(steps)}")
         tally = self.tally
         began, before, first = time.monotonic(), tally.seconds, tally.execs
         for turn in itertools.count():
@@ -127,7 +185,6 @@ class Campaign:
             try:
                 question = PLAN_KINDS[step].question(plan_of(step, self.settings.seed, turn // len(usable)))
             except PlanError:
-                tally.skipped += 1
                 continue
             tally.execs += 1
             for subject in self._subjects:
@@ -142,14 +199,12 @@ class Campaign:
             self.progress(tally)
         return tally
 
-    def run_one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
-        """Run an input from an external engine, and return whether it became a base."""
-        before = self.tally.kept
+    def run_one(self, data: bytes, slots: Slots, file: File | None = None) -> None:
+        """Run an input from an external engine."""
         sample = Sample(file if file is not None else _base(data), data, slots.put(data))
         for subject in self._subjects:
             subject.announce([(sample.data, sample.path)])
         self._process(sample)
-        return self.tally.kept > before
 
     def _next(self, start: Iterable[bytes], slots: Slots, made: int) -> list[Sample]:
         limit, seconds = self.settings.max_execs, self.settings.seconds
@@ -160,7 +215,7 @@ class Campaign:
             return []
         out = [Sample(_base(data), data, slots.put(data)) for data in itertools.islice(start, count)]
         while len(out) < count:
-            file = self._grammar.input(self._pool)
+            file = self._grammar.input(self._new.bases)
             data = file.render()
             out.append(Sample(file, data, slots.put(data)))
         return out
@@ -171,7 +226,7 @@ class Campaign:
         data, path = sample.data, sample.path
         answers = self.answers = {(number, step): ask(data, path, step) for number, step, ask in self._steps}
         tally.outcomes[" / ".join([result.outcome for result in answers.values()])] += 1
-        key = _kind(sample.file.faults, answers.values())
+        key = rejection_key(sample.file.faults, answers.values())
         earlier = None if key is None else self._rejected.get(key)
         if earlier is not None and tally.execs % EXPLAIN_EVERY:
             if self._proving is None:
@@ -185,7 +240,9 @@ class Campaign:
         if key is not None and question.header is None:
             self._rejected[key] = question
         self._count(question)
-        self._feedback(sample, question, answers)
+        if self._new.is_new(sample.file, question.rules, answers.values()) and self.settings.feedback:
+            self._new.keep(sample.file, data)
+        tally.tuples, tally.kept = self._new.tuples, self._new.kept
         for (number, step), result in answers.items():
             mistake = question.mistake_in(result, self._subjects[number].lacks)
             if mistake is not None:
@@ -218,34 +275,6 @@ class Campaign:
         self.tally.rules.update(question.rules)
         self.tally.stages.update(STAGES[: stage_of(question.codes)])
 
-    def _feedback(
-        self, sample: Sample, question: FileQuestion, answers: Mapping[tuple[int, str], StepResult]
-    ) -> None:
-        file = sample.file
-        shape = 0
-        if len(file.faults) <= 1:
-            members = getattr(file.root, "members", ())
-            shape = min(len(members), 4) * 100 + min(len(file.data).bit_length(), 9) * 10
-            shape += min(len(file.padding), 9)
-        key = (question.rules, *[(r.outcome, class_of(r.message)) for r in answers.values()])
-        new = key not in self._seen
-        if new:
-            self._seen.add(key)
-            self.tally.tuples += 1
-        context = (question.rules[:1], shape)
-        if not new and context in self._seen:
-            return
-        self._seen.add(context)
-        if not self.settings.feedback:
-            return
-        if len(sample.data) <= LARGEST_BASE and len(file.faults) < MAX_FAULTS:
-            if len(self._pool) < POOL:
-                self._pool.append(file)
-            else:
-                self._pool[self.tally.kept % POOL] = file
-            self.tally.kept += 1
-            self._store(sample.data)
-
 
 @contextlib.contextmanager
 def scratch(step: str) -> Iterator[None]:
@@ -257,27 +286,6 @@ def scratch(step: str) -> Iterator[None]:
         yield
     finally:
         tempfile.tempdir = before
-
-
-@lru_cache(MESSAGE_CACHE)
-def class_of(message: str) -> str:
-    return message_class(message)
-
-
-def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
-    """Return a key for an invalid input that every subject rejected, or None for any other input.
-
-    Explaining a file takes most of the time, so the campaign explains only the first input with each key and
-    a sample of the remaining inputs. The key ignores pairs of faults, because most pairs occur only once.
-    """
-    if not faults or faults == EARLIER:
-        return None
-    words: list[object] = [faults if len(faults) < MAX_FAULTS else MAX_FAULTS]
-    for result in answers:
-        if result.outcome not in ("reject", "unsupported"):
-            return None
-        words += (result.outcome, class_of(result.message))
-    return tuple(words)
 
 
 def _base(data: bytes) -> File:
@@ -295,3 +303,100 @@ def stage_of(codes: Iterable[str]) -> int:
         if code.startswith(("ENT_", "DTY_BAD", "DTY_UNK", "SHP_BAD", "MET_", "OFF_BAD", "HDR_DUP")):
             stage = 1
     return stage
+
+
+class Recorder:
+    """Collects wrong answers and reports one finding for each signature."""
+
+    def __init__(self, settings: Settings, tally: Tally, keep: Callable[[Finding], None]) -> None:
+        self._settings, self._tally, self._keep = settings, tally, keep
+        self._handled: set[str] = set()
+        self._marks: set[str] = set()
+        self._repeated: Counter[tuple[str, str]] = Counter()
+
+    def record(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
+        keys = question.keys(examiner, mistake)
+        if self._is_covered(keys) or keys.answer in self._handled:
+            return
+        self._handled.add(keys.answer)
+        if keys.termination:
+            self._repeated[examiner.subject.name, keys.termination] += 1
+            if self._repeated[examiner.subject.name, keys.termination] > MAX_ABNORMAL:
+                return
+        if len(question.rules) <= 1 and self._is_known(keys.signature):
+            # If the input breaks several rules, one of the faults may be a new finding on its own.
+            self._marks.update(keys.covers)
+            return
+        try:
+            self._settle(examiner, question, mistake)
+        finally:
+            examiner.close()
+
+    def _settle(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
+        def same(other: Question) -> bool:
+            again = other.examine(examiner)
+            if again is None or again.verdict != mistake.verdict:
+                return False
+            return question.same_bug(mistake, other, again)
+
+        small = question.shrink(same, self._settings.shrink_seconds)
+        again = small.examine(examiner)
+        if again is None:  # the wrong answer depended on the state of the process
+            small, again = question, mistake
+        keys = small.keys(examiner, again)
+        signature = keys.signature
+        if self._is_known(signature):
+            self._marks.update(keys.covers)
+            return
+        if signature in self._tally.findings or self._is_covered(keys):
+            return
+        replays = sum(self._is_repeated(examiner, small, again) for _ in range(REPLAYS))
+        if replays < REPLAYS:  # an unstable finding is not kept, so its cause is irrelevant
+            self._tally.unstable[signature] = replays
+            return
+        account = small.explain(examiner, again)
+        finding = Finding(
+            step=examiner.step,
+            verdict=account.verdict,
+            signature=signature,
+            rules=account.cause.rules,
+            cause=account.cause.words,
+            codes=small.codes,
+            expected=small.expected,
+            expectation=small.expectation,
+            got=account.got,
+            versions={subject.name: subject.version for subject in examiner.subjects},
+            files=small.files,
+            entry=small.entry,
+            action=small.action,
+            where=small.where,
+            engine=small.engine or self._settings.engine,
+            seed=self._settings.seed,
+            execs=self._tally.execs,
+            size_found=question.size,
+            replays=REPLAYS,
+        )
+        self._tally.findings[signature] = finding
+        self._marks.update(keys.covers)
+        self._keep(finding)
+
+    def _is_repeated(self, examiner: Examiner, question: Question, mistake: Mistake) -> bool:
+        try:
+            for subject in examiner.subjects:
+                subject.renew()
+        except StartError:
+            return False
+        again = question.examine(examiner)
+        return again is not None and (again.verdict, again.kind) == (mistake.verdict, mistake.kind)
+
+    def _is_known(self, signature: str) -> bool:
+        if not (self._settings.known(bare(signature)) or self._settings.known(signature)):
+            return False
+        self._tally.known[signature] += 1
+        return True
+
+    def _is_covered(self, keys: Keys) -> bool:
+        return any(
+            key in self._marks or key in self._tally.findings or self._is_known(key)
+            for key in keys.covered_by
+        )

@@ -24,11 +24,10 @@ from safetensors_reference.source import read_whole
 from safetensors_reports.known_failures import SHIPPED_TRIAGE, KnownError, load_triage
 
 from ..finding import Finding
-from ..loop.expectation import REFERENCE
-from ..loop.recorder import Settings, Tally
+from ..loop.question import REFERENCE
 from ..loop.subjects import FILE_STEPS, INNER, StepError, Subject, WorkerSubject, complete
 from ..plans import PLAN_KINDS
-from .campaign import Campaign
+from .campaign import Campaign, Settings, Tally
 
 Engine = Literal["outcome", "atheris"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)

@@ -11,23 +11,27 @@ from typing import TypeVar
 
 from safetensors_corpus.features import FEATURES
 from safetensors_corpus.features import vocabulary as words
-from safetensors_corpus.features.entries import (
+from safetensors_corpus.features.tree import (
     Change,
+    File,
     Mutation,
     NoPlaceError,
+    Obj,
+    Value,
     content,
+    copy,
     entry_tree,
     framed,
     metadata_tree,
     mutation,
     one,
     pad,
+    parse,
     size,
     some_leaf,
     trees,
     values,
 )
-from safetensors_corpus.features.tree import File, Obj, Value, copy, parse
 from safetensors_corpus.features.vocabulary import BITS, DTYPES, NAMES, RESERVED
 
 from .faults import FAULTS, header, tensors  # noqa: F401 - the imports register faults

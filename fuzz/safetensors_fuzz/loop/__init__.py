@@ -1,1 +1,1 @@
-"""The loop runs implementations, judges answers, shrinks inputs and records findings."""
+"""Subjects, questions about inputs, wrong answers, and the search for a simpler input and for the cause."""

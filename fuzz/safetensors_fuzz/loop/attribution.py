@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from safetensors_corpus.features import longer, plainest, within, without
 from safetensors_corpus.features.draft import Draft
-from safetensors_corpus.features.entries import numbers
 from safetensors_corpus.features.feature import Feature
-from safetensors_corpus.features.tree import File, Obj, Value, written
+from safetensors_corpus.features.tree import File, Obj, Value, numbers, written
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 
-from .recorder import Cause, unknown
+from ..finding import Cause, unknown
 
 MAX_RUNS = 40
 MAX_CAUSES = 2

@@ -15,8 +15,17 @@ from math import prod
 from typing import Any
 
 from safetensors_conformance.outcome import StepResult
-from safetensors_corpus.features.entries import integers, numbers
-from safetensors_corpus.features.tree import Arr, File, Obj, Value, decode_string, parse, text
+from safetensors_corpus.features.tree import (
+    Arr,
+    File,
+    Obj,
+    Value,
+    decode_string,
+    integers,
+    numbers,
+    parse,
+    text,
+)
 from safetensors_corpus.features.vocabulary import FIELDS, RESERVED
 from safetensors_corpus.judging.content import Difference, first_disagreement
 from safetensors_reference import explain
@@ -24,9 +33,18 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 from safetensors_reports.differences.signatures import signature_of
 
-from ..finding import AGREEMENT
-from .expectation import DIFFERENT_CONTENT, HIGH_RANK, FileQuestion, kind_of_part
-from .recorder import Account, Cause, Examiner, Keys, Mistake, Question, unknown
+from ..finding import AGREEMENT, Cause, unknown
+from .question import (
+    DIFFERENT_CONTENT,
+    HIGH_RANK,
+    Account,
+    Examiner,
+    FileQuestion,
+    Keys,
+    Mistake,
+    Question,
+    kind_of_part,
+)
 from .subjects import Subject
 
 BESIDE_ZERO = 7

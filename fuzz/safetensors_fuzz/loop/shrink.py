@@ -7,8 +7,20 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import prod
 from typing import TypeVar
 
-from safetensors_corpus.features.entries import TensorEntry, entries, metadata, resize, shift, size, trees
-from safetensors_corpus.features.tree import Arr, File, Obj, Value, parse
+from safetensors_corpus.features.tree import (
+    Arr,
+    File,
+    Obj,
+    TensorEntry,
+    Value,
+    entries,
+    metadata,
+    parse,
+    resize,
+    shift,
+    size,
+    trees,
+)
 from safetensors_corpus.features.vocabulary import BITS
 
 MOST_TRIES = 4000

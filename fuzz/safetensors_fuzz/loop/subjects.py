@@ -13,7 +13,7 @@ from typing import Any, Self
 from safetensors_conformance.case_verdict import StepVerdict, judge
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.outcome import Implementation, StepResult
-from safetensors_conformance.programs.sandbox import run_folder
+from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE
 from safetensors_conformance.run.multistep import run_multistep
 from safetensors_conformance.worker.worker import Limits, Request, Worker, make_worker
 from safetensors_corpus.judging.answer import Refused
@@ -43,8 +43,12 @@ class StepError(ValueError):
 
 
 def folder_in_memory() -> Path | None:
-    """Return an in-memory folder for temporary files, or None. A sandbox shows only the run's folder."""
-    return run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
+    """Return an in-memory folder for temporary files, or None to use the default folder.
+
+    In a run with sandboxes, the default is the folder of the run, the only one that a sandbox shows.
+    """
+    sandboxed = RUN_FOLDER_VARIABLE in os.environ
+    return MEMORY_FOLDER if not sandboxed and os.access(MEMORY_FOLDER, os.W_OK) else None
 
 
 class Slots:

@@ -24,8 +24,8 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import without_folders
 
-from ..finding import ADAPTER_ERROR, ENTRY
-from ..loop.recorder import Account, Cause, Examiner, Keys, Mistake, Question, unknown
+from ..finding import ADAPTER_ERROR, ENTRY, Cause, unknown
+from ..loop.question import Account, Examiner, Keys, Mistake, Question
 from ..loop.shrink import simplest
 from .values import Dice, Plan, simpler
 

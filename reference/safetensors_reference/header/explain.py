@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from heapq import nsmallest
@@ -100,11 +101,16 @@ def check_profile(profile: object) -> None:
 
 def explain_header(source: Source, profile: str, raw: bytes | Fault) -> Explanation:
     """Collect all faults. ``raw`` is the header, or the fault that makes it impossible to find."""
-    out = _Explainer(source, profile).run(raw)
+    return _Explainer(source, profile).run(raw)
+
+
+def with_likeness(out: Explanation, source: Source) -> Explanation:
+    """Add what an invalid file looks like, for people."""
     # If the data buffer has the right size, the file is neither cut short nor of another kind.
     codes = {fault.code for fault in out.faults}
     if codes and (out.data_start is None or codes & {"OFF_OUT_OF_BOUNDS", "OFF_TRAILING"}):
-        out.looks_like = find_likeness(source, out.faults, out.ranges, out.data_start)
+        with suppress(MemoryError):
+            out.looks_like = find_likeness(source, out.faults, out.ranges, out.data_start)
     return out
 
 

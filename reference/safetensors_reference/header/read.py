@@ -30,7 +30,7 @@ from ..rules.faults import Fault
 from ..source import Source, SourceLike, open_source
 from ..text import plural
 from .entries import U64_MAX
-from .explain import Explanation, InvalidFileError, check_profile, explain_header
+from .explain import Explanation, InvalidFileError, check_profile, explain_header, with_likeness
 from .model import Header, Rows, TensorInfo, TensorRow
 
 PIECE = 128 << 10
@@ -154,13 +154,16 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
     contains a fault with the code LIM_MEMORY. Raises UnreadableError if the input cannot be read.
     """
     with open_source(what) as source:
-        return explain_source(source, profile)
+        return with_likeness(explain_source(source, profile), source)
 
 
 def explain_source(
     source: Source, profile: ProfileName = "hardened", raw: bytes | Fault | None = None
 ) -> Explanation:
-    """Explain an open source. If ``read_raw`` has already read its header, pass the result as ``raw``."""
+    """Explain an open source, except for its likeness.
+
+    If ``read_raw`` has already read its header, pass the result as ``raw``.
+    """
     check_profile(profile)
     try:
         raw = read_raw(source) if raw is None else raw
@@ -187,7 +190,7 @@ def examine_source(source: Source, profile: ProfileName = "hardened") -> Explana
         raw = None  # the explaining path reports it
     header = prove(raw, source.size - 8 - len(raw)) if isinstance(raw, bytes) else None
     if header is None:
-        return explain_source(source, profile, raw)
+        return with_likeness(explain_source(source, profile, raw), source)
     # A proof is valid under every profile, so there are no tolerated faults.
     return Explanation(source.name, source.size, profile, header=header, data_start=header.data_start)
 

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from safetensors_corpus.judging.charge import DTYPES, FORBIDDING, OUTPUT, SLICES
+from safetensors_corpus.judging.judge import DTYPES, FORBIDDING, OUTPUT, SLICES
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
 from safetensors_corpus.manifest import ANY_VALID_FILE, AREA_OF_RULES
 from safetensors_corpus.typed import DEEPEST, MisfitError, deep, typed

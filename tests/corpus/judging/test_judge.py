@@ -8,8 +8,7 @@ import pytest
 
 from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.answer import Answer, Excess, Flaw
-from safetensors_corpus.judging.charge import Demand
-from safetensors_corpus.judging.judge import judge_step
+from safetensors_corpus.judging.judge import Demand, judge_step
 from safetensors_corpus.manifest import AREA_OF_RULES, Expectation
 from safetensors_reference import rule_book
 

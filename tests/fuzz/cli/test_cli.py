@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
-from click.testing import Result
 
 from safetensors_fuzz.cli import fuzz, report
+from safetensors_fuzz.engines.campaign import Tally
 from safetensors_fuzz.engines.run import FuzzConfig
 from safetensors_fuzz.finding import load
-from safetensors_fuzz.loop.recorder import Tally
 
 from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA, invoke
 
-
-def run(*args: str | Path) -> Result:
-    return invoke(fuzz, *args)
+run = partial(invoke, fuzz)
 
 
 @pytest.mark.parametrize(
@@ -55,10 +54,7 @@ def test_findings_are_listed_written_and_exit_with_1(tmp_path: Path) -> None:
 def test_a_finding_that_cannot_be_written_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: Path, data: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "write_bytes", Mock(side_effect=OSError(28, "No space left on device")))
     result = run("--impl", OTHER_METADATA, "--max-execs", "24", "-o", tmp_path)
     assert result.exit_code == 1
     assert "24 inputs in" in result.stdout
@@ -121,6 +117,7 @@ def test_that_atheris_asks_the_proving_path_alone_is_told(config: FuzzConfig, to
         (("--max-execs", "9", "-o", "/dev/null/x"), "-o /dev/null/x: Not a directory; give a writable"),
         (("--steps", "read,fly"), "unknown step 'fly'; available steps: open, read, slice, write, index,"),
         (("--steps", "open", "--impl", ACCEPTS_ALL), "has none of the steps open; it has read"),
+        (("--steps", "write,slice", "--impl", ACCEPTS_ALL), "supports any of the steps write, slice"),
         (("--triage", str(FAKES)), "fakes.py"),
         (("--corpus", "/dev/null/x"), "/dev/null"),
     ],
@@ -138,22 +135,15 @@ def test_what_cannot_run_is_explained_and_exits_with_2(args: tuple[str, ...], wo
 def test_only_a_time_takes_every_core_by_itself(
     args: tuple[str, ...], jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configs: list[FuzzConfig] = []
-
-    class Asked:
-        def __init__(self, config: FuzzConfig, *_: object) -> None:
-            configs.append(config)
-
-        def do(self) -> None:
-            pass
-
-    monkeypatch.setattr("safetensors_fuzz.cli.Run", Asked)
+    ran = Mock()
+    monkeypatch.setattr("safetensors_fuzz.cli.Run", ran)
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     assert run(*args).exit_code == 0
-    assert [config.jobs for config in configs] == [jobs]
+    assert [call.args[0].jobs for call in ran.call_args_list] == [jobs]
 
 
-def test_a_time_limit_ends_the_run() -> None:
-    result = run("--time", "0.3", "--max-execs", "100000000")
+@pytest.mark.parametrize("step", ["read", "slice"])
+def test_a_time_limit_ends_the_run(step: str) -> None:
+    result = run("--time", "0.3", "--max-execs", "100000000", "--steps", step)
     assert result.exit_code == 0
     assert "0 findings" in result.stdout

@@ -21,9 +21,9 @@ from safetensors_fuzz.engines.atheris import engine as atheris_engine
 from safetensors_fuzz.engines.atheris.engine import run_atheris
 from safetensors_fuzz.engines.atheris.loop import TargetConfig
 from safetensors_fuzz.engines.atheris.target import watch
+from safetensors_fuzz.engines.campaign import Tally
 from safetensors_fuzz.engines.run import FuzzConfig, RunError
 from safetensors_fuzz.finding import ENTRY
-from safetensors_fuzz.loop.recorder import Tally
 from safetensors_reference import explain
 from safetensors_reference.header.explain import check_layout
 from safetensors_reference.header.model import Range

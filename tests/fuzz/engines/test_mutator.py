@@ -23,7 +23,7 @@ from safetensors_fuzz.engines.atheris.files import (
 from safetensors_fuzz.engines.atheris.mutator import Mutator
 from safetensors_fuzz.engines.campaign import stage_of
 from safetensors_fuzz.grammar.grammar import MAX_FAULTS
-from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.loop.question import opinion
 from safetensors_reference import explain
 
 from ..samples import built, raw

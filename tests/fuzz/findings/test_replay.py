@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unittest
 from dataclasses import replace
 from pathlib import Path
@@ -24,17 +25,6 @@ LIMITS = Limits(20.0)
 
 def states(finding: Finding, *selectors: str, times: int = 1) -> list[str]:
     return [a.state for a in replay(finding, selectors, times=times, limits=LIMITS)]
-
-
-def test_a_wrong_accept_is_still_wrong_and_the_reference_is_as_expected() -> None:
-    answers = replay(hole(), [ACCEPTS_ALL, "reference"], times=2, limits=LIMITS)
-    assert [a.state for a in answers] == ["still wrong", "as expected"]
-    assert answers[0].got == "accept, 0 tensors"
-    assert len(answers[0].verdicts) == 2
-    assert answers[1].got.startswith("reject")
-    assert ENTRY in answers[1].got
-    assert "stc-fuzz-" not in answers[1].got  # the name of a temporary folder
-    assert exit_status(answers) == 1
 
 
 def test_without_selectors_those_of_the_finding_are_asked() -> None:
@@ -119,16 +109,6 @@ def test_what_cannot_be_run_says_why(changes: dict[str, Any], selector: str, wor
     assert exit_status([answer]) == 2
 
 
-def test_failure_names_the_rule_and_both_answers() -> None:
-    given: dict[str, Any] = {"files": hole().files, "expectation": hole().expectation, "rules": ["OFF-07"]}
-    text = failure(ACCEPTS_ALL, step="read", **given)
-    assert text is not None
-    assert text.startswith("rule      OFF-07 (must): ")
-    assert "expected  reject (OFF_HOLE)" in text
-    assert "got       accept, 0 tensors" in text
-    assert failure(QUICK, step="read", **given) is None
-
-
 LACKING = """
 class Reader:
     lacks = ("dtype-f4",)
@@ -151,13 +131,14 @@ def test_failure_raises_what_cannot_be_run_and_skips_what_is_not_supported(tmp_p
 
 def test_the_command_prints_expected_and_got_and_exits_by_the_answer(tmp_path: Path) -> None:
     place = write(hole(), tmp_path)
-    result = invoke(command, place, "--times", "1", "--impl", ACCEPTS_ALL, "--impl", QUICK)
+    result = invoke(command, place, "--times", "2", "--impl", ACCEPTS_ALL, "--impl", QUICK)
     assert result.exit_code == 1
+    assert "stc-fuzz-" not in result.stdout  # the name of a temporary folder
     assert "rule      OFF-07 (must): " in result.stdout
     assert "expected  reject (OFF_HOLE)" in result.stdout
     assert f"{ACCEPTS_ALL} unknown: STILL WRONG\n    got     accept, 0 tensors" in result.stdout
     assert "before  accept, 0 tensors (1.0)" in result.stdout
-    assert "AS EXPECTED\n    got     reject" in result.stdout
+    assert re.search(rf"AS EXPECTED\n    got     reject: .*{ENTRY}", result.stdout)
     assert invoke(command, place, "--times", "1", "--impl", QUICK).exit_code == 0
     missing = invoke(command, place, "--impl", "py:no_such_module:X")
     assert (missing.exit_code, "CANNOT BE RUN" in missing.stdout) == (2, True)

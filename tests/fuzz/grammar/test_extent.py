@@ -16,12 +16,11 @@ from benchmarks.fuzzer.measure import measure
 from proof.broken.correct.reader import READER
 from proof.broken.readers.lists import SKIPS, Unchecked
 from proof.planted import Planted
-from safetensors_corpus.features.entries import Mutation, entry_tree
-from safetensors_corpus.features.tree import File, Obj
+from safetensors_corpus.features.tree import File, Mutation, Obj, entry_tree
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.grammar.faults.header import bad_spellings
 from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company, mutations
-from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.loop.question import opinion
 from safetensors_fuzz.loop.subjects import content
 from safetensors_reference import DTYPE_BITS, explain
 

@@ -13,13 +13,12 @@ from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.finding import load, write
 from safetensors_fuzz.loop.attribution import MAX_RUNS, cause_of_refusal
-from safetensors_fuzz.loop.expectation import opinion
-from safetensors_fuzz.loop.recorder import Mistake
+from safetensors_fuzz.loop.question import Mistake, opinion
 from safetensors_fuzz.loop.subjects import CallSubject
 from safetensors_reference import explain
 
 from ..feature_fakes import FAKES, Refuses, seen, valid_files
-from ..samples import built, finding, fuzzed_with, two_tensors
+from ..samples import built, finding, fuzzed_with, refuse, two_tensors
 
 
 def refusing(refuses: Refuses) -> Callable[[bytes], bool]:
@@ -199,9 +198,6 @@ def test_nothing_is_asked_for_what_does_not_come_again() -> None:
 
 
 def test_a_finding_without_a_rule_says_so_on_disk(tmp_path: Path) -> None:
-    def refuse(data: bytes) -> dict[str, Any]:
-        raise Refused("no")
-
     _, (found,) = fuzzed_with(CallSubject("never", refuse), SCALAR)
     assert found.rules == ()
     folder = write(found, tmp_path)

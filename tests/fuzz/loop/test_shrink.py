@@ -9,8 +9,7 @@ from statistics import median
 import pytest
 
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.features.entries import entries, shift
-from safetensors_corpus.features.tree import parse
+from safetensors_corpus.features.tree import entries, parse, shift
 from safetensors_corpus.features.vocabulary import BITS
 from safetensors_fuzz.grammar.grammar import Grammar
 from safetensors_fuzz.loop.shrink import shrink

@@ -45,13 +45,6 @@ class LastWins:
         return list(found.values())
 
 
-class ReadsOnly:
-    """Has none of the steps."""
-
-    def read(self, path: str) -> Any:
-        return []
-
-
 class RefusesEmpty(Reference):
     """Slices no tensor without elements."""
 

@@ -16,38 +16,23 @@ from .support import questions, why
 
 CORRECT = {"slice": SLICER, "write": SmallWriter(), "index": LOADER}
 """Implementations that share no code with the reference."""
-PLANS = {"slice": 1200, "write": 1200, "index": 1000}
+BY_DAY = [("slice", 60, 2, 0.25), ("write", 60, 4, 0.25), ("index", 60, 8, 0.25)]
+NIGHTLY = [("slice", 1200, 1, 0.1), ("write", 1200, 1, 0.1), ("index", 1000, 1, 0.1)]
 
 
-EVERY = {"slice": 2, "write": 4, "index": 8}
-"""Of so many broken implementations one is asked by day."""
-
-
-def left_over(step: str, plans: int, every: int, folder: Path) -> tuple[list[str], int]:
-    """Return which broken implementations do everything right that they are asked, and how many there are.
-
-    The correct one has to do everything right.
-    """
+@pytest.mark.parametrize(
+    ("step", "plans", "every", "missed"),
+    [*BY_DAY, *(pytest.param(*row, marks=pytest.mark.nightly) for row in NIGHTLY)],
+)
+def test_random_plans_catch_broken_implementations(
+    step: str, plans: int, every: int, missed: float, memory_path: Path
+) -> None:
+    """By day, one in ``every`` broken implementations runs. The correct one does everything right."""
     broken = [v for v in all_variants() if v.kind == step and not v.heavy][::every]
+    assert len(broken) > 7
     left: dict[str, Any] = {v.name: v.make() for v in broken}
     for number, (plan, question) in enumerate(questions(step, plans)):
-        case = question.case(folder / str(number))
-        assert why(case, CORRECT[step], folder) is None, plan
-        left = {name: one for name, one in left.items() if why(case, one, folder) is None}
-    return sorted(left), len(broken)
-
-
-@pytest.mark.parametrize("step", CORRECT)
-def test_a_few_plans_catch_most_broken_implementations(step: str, memory_path: Path) -> None:
-    """Three in four at least."""
-    left, total = left_over(step, 60, EVERY[step], memory_path)
-    assert total > 7
-    assert len(left) <= 0.25 * total, left
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("step", CORRECT)
-def test_random_plans_catch_broken_implementations(step: str, memory_path: Path) -> None:
-    """Nine in ten at least, and the correct one is never blamed."""
-    left, total = left_over(step, PLANS[step], 1, memory_path)
-    assert len(left) <= 0.1 * total, left
+        case = question.case(memory_path / str(number))
+        assert why(case, CORRECT[step], memory_path) is None, plan
+        left = {name: one for name, one in left.items() if why(case, one, memory_path) is None}
+    assert len(left) <= missed * len(broken), sorted(left)

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.worker.worker import Limits, StartError
-from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_conformance.worker.worker import Limits
+from safetensors_fuzz.engines.campaign import Campaign, Settings, Tally
 from safetensors_fuzz.finding import Finding
-from safetensors_fuzz.loop.recorder import Settings, Tally
 from safetensors_fuzz.loop.subjects import WorkerSubject
 
 from .support import STEPS
@@ -29,7 +28,6 @@ def campaign(
     *,
     progress: Callable[[Tally], None] = lambda _: None,
     tally: Tally | None = None,
-    seconds: float | None = None,
     **more: Any,
 ) -> tuple[Tally, list[Finding]]:
     """Run plans with the reference or with fakes of ``fakes.py``."""
@@ -42,7 +40,7 @@ def campaign(
             subjects[-1].plain = subjects[-1].name
         chosen = Settings(**{"seed": 3, **more})
         asked = Campaign(subjects, chosen, keep=kept.append, progress=progress, tally=tally)
-        return asked.plans(steps, count, seconds), kept
+        return asked.plans(steps, count, None), kept
     finally:
         for subject in subjects:
             subject.close()
@@ -117,21 +115,3 @@ def test_interrupting_leaves_what_was_found() -> None:
         campaign(["reference"], ["slice"], 1000, progress=stop, tally=tally)
     assert tally.execs == 5
     assert tally.seconds > 0
-
-
-def test_the_time_ends_a_campaign() -> None:
-    tally, _ = campaign(["reference"], ["slice"], 10**9, seconds=0.3)
-    assert 0 < tally.execs < 10**5
-
-
-@pytest.mark.parametrize(
-    ("name", "step", "words"),
-    [
-        ("reference", "read", "no plans for step read"),
-        ("ReadsOnly", "slice", "none of the implementations supports any of the steps slice"),
-        ("Missing", "slice", "Missing"),
-    ],
-)
-def test_what_cannot_be_asked_is_said(name: str, step: str, words: str) -> None:
-    with pytest.raises((ValueError, StartError), match=words):
-        campaign([name], [step], 1)

@@ -93,42 +93,24 @@ def test_smaller_plans_come_to_an_end(step: str) -> None:
             return kind.question(plan).subject
         return None
 
-    for plan, question in questions(step, 30)[:12]:
-        current = plan
+    for plan, question in questions(step, 40)[:20]:
+        current, before = plan, json.dumps(plan)
         for _ in range(500):
-            step_down = next((p for p in kind.smaller(current) if asks(p) == question.subject), None)
+            smaller = list(kind.smaller(current))
+            assert current not in smaller
+            step_down = next((p for p in smaller if asks(p) == question.subject), None)
             if step_down is None:
                 break
             current = step_down
         else:
             pytest.fail(f"no end: {current}")
-        assert len(json.dumps(current)) <= len(json.dumps(plan))
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_smaller_leaves_the_plan_as_it_is(step: str) -> None:
-    for plan, _ in questions(step, 40)[:20]:
-        before = json.dumps(plan)
-        for other in PLAN_KINDS[step].smaller(plan):
-            assert other != plan
-        assert json.dumps(plan) == before
+        assert len(json.dumps(current)) <= len(before)
+        assert json.dumps(plan) == before  # the plan itself stays as it is
 
 
 def finding(question: PlanQuestion) -> Finding:
-    return Finding(
-        step=question.step,
-        verdict="wrong-content",
-        signature="",
-        rules=question.rules,
-        codes=question.codes,
-        expected="",
-        got={},
-        versions={},
-        files=question.files,
-        entry=question.entry,
-        action=question.action,
-        expectation=question.expectation,
-    )
+    q = question
+    return Finding(q.step, "", "", q.rules, q.codes, "", {}, {}, q.files, q.entry, q.action, q.expectation)
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -20,7 +20,7 @@ from safetensors_conformance.implementations.selectors import SelectorError
 from safetensors_conformance.worker.worker import StartError
 
 from ...finding import DOCUMENT, Finding, bare, load
-from ...loop.recorder import Tally
+from ..campaign import Tally
 from ..run import FuzzConfig, RunError, known_signatures
 from . import CANNOT_START
 from .files import MAX_LEN, write_seeds

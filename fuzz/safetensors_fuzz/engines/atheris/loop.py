@@ -30,10 +30,10 @@ from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
 
 from ...finding import DOCUMENT, Finding, FindingError, load, write
-from ...loop.expectation import REFERENCE
-from ...loop.recorder import Settings, Tally
+from ...loop.question import REFERENCE
 from ...loop.subjects import INNER, CallSubject, ProveSubject, Slots, Subject, WorkerSubject, complete
-from ..campaign import Campaign, class_of
+from ..campaign import Campaign, Settings, Tally
+from ..new_inputs import class_of
 from . import CANNOT_START
 from .mutator import Mutator
 

@@ -6,8 +6,7 @@ import random
 from collections.abc import Callable
 from math import prod
 
-from safetensors_corpus.features.entries import entries, values
-from safetensors_corpus.features.tree import EARLIER, File, Obj, copy, parse
+from safetensors_corpus.features.tree import EARLIER, File, Obj, copy, entries, parse, values
 
 from ...grammar.grammar import GENERIC, MAX_FAULTS, Grammar, company, pick
 

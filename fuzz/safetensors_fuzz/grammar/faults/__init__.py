@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from safetensors_corpus.features.entries import Change, Mutation, mutation
+from safetensors_corpus.features.tree import Change, Mutation, mutation
 
 FAULTS: list[Mutation] = []
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import random
 
 from safetensors_corpus.features import vocabulary as words
-from safetensors_corpus.features.entries import (
+from safetensors_corpus.features.tree import (
+    Arr,
+    File,
     NoPlaceError,
+    Obj,
+    Value,
+    copy,
     entries,
     escape,
     framed,
@@ -22,9 +27,9 @@ from safetensors_corpus.features.entries import (
     some_leaf,
     some_member,
     spoilable,
+    text,
     trees,
 )
-from safetensors_corpus.features.tree import Arr, File, Obj, Value, copy, text
 
 from . import fault
 

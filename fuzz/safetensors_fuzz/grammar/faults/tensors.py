@@ -6,9 +6,14 @@ import random
 from itertools import pairwise
 from math import prod
 
-from safetensors_corpus.features.entries import (
+from safetensors_corpus.features.tree import (
+    Arr,
+    File,
     NoPlaceError,
+    Obj,
     TensorEntry,
+    Value,
+    copy,
     entries,
     entry_of,
     entry_tree,
@@ -22,7 +27,6 @@ from safetensors_corpus.features.entries import (
     some,
     whole,
 )
-from safetensors_corpus.features.tree import Arr, File, Obj, Value, copy
 from safetensors_corpus.features.vocabulary import (
     BIG,
     BITS,

@@ -11,7 +11,7 @@ from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.answer import Outcome
 from safetensors_fuzz.finding import bare
 from safetensors_fuzz.grammar.grammar import Grammar
-from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.loop.question import opinion
 from safetensors_fuzz.loop.subjects import CallSubject
 
 from ..samples import built, fuzzed_with, two_tensors
@@ -92,9 +92,10 @@ class Says(CallSubject):
 
     def __init__(self, outcome: Outcome, message: str = "") -> None:
         super().__init__("lib", lambda _: {})
-        self.always = StepResult(outcome, message)
+        self.always, self.asked = StepResult(outcome, message), 0
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:
+        self.asked += 1
         return self.always
 
 
@@ -143,9 +144,23 @@ def test_where_the_answer_is_open_any_orderly_one_is_expected(
     assert settled.expectation["outcome"] == "accept"
 
 
-def test_a_known_signature_stays_quiet_whatever_brackets_a_message_has() -> None:
-    known = "valid: accept reference; reject lib"
-    tally, kept = fuzzed_with(Says("reject", "bad tensor: [1, 2]"), VALID, known=lambda s: s == known)
+@pytest.mark.parametrize(
+    ("subject", "data", "known", "kind"),
+    [
+        (
+            Says("reject", "bad tensor: [1, 2]"),
+            VALID,
+            "valid: accept reference; reject lib",
+            "bad tensor: [#]",
+        ),
+        (Says("accept"), holed(), "OFF_HOLE: accept lib; reject reference", "OFF-07"),
+    ],
+)
+def test_a_known_signature_stays_quiet_whatever_brackets_a_message_has(
+    subject: Says, data: bytes, known: str, kind: str
+) -> None:
+    tally, kept = fuzzed_with(subject, data, known=lambda s: s == known)
     assert kept == []
-    assert tally.known == {f"{known} [bad tensor: [#]]": 1}
+    assert subject.asked == 1  # the input was not made small
+    assert tally.known == {f"{known} [{kind}]": 1}
     assert bare("a: b [c: [#]]") == bare("a: b") == "a: b"
