@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.programs.files import folder_in_memory
 from safetensors_conformance.worker.worker import StartError
 from safetensors_corpus.features.tree import EARLIER, File, parse
 from safetensors_corpus.judging.verdicts import kind_of
@@ -26,7 +27,7 @@ from ..finding import REPLAYS, Finding, bare
 from ..grammar.grammar import Grammar
 from ..loop.cross_check import PairQuestion
 from ..loop.question import Examiner, FileQuestion, Keys, Mistake, Question, opinion
-from ..loop.subjects import PROVE, Slots, StepError, Subject, folder_in_memory, quick_header
+from ..loop.subjects import PROVE, Slots, StepError, Subject, quick_header
 from ..plans import PLAN_KINDS, plan_of
 from ..plans.question import PlanError, mistake_of
 from .new_inputs import NewInputs, rejection_key
@@ -281,7 +282,7 @@ def scratch(step: str) -> Iterator[None]:
     """Create the temporary folders of a plan in memory, except for writes, whose files may be large."""
     before, where = tempfile.tempdir, None if step == "write" else folder_in_memory()
     if where is not None:
-        tempfile.tempdir = str(where)
+        tempfile.tempdir = where
     try:
         yield
     finally:

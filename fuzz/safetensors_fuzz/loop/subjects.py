@@ -13,7 +13,7 @@ from typing import Any, Self
 from safetensors_conformance.case_verdict import StepVerdict, judge
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.outcome import Implementation, StepResult
-from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE
+from safetensors_conformance.programs.files import folder_in_memory
 from safetensors_conformance.run.multistep import run_multistep
 from safetensors_conformance.worker.worker import Limits, Request, Worker, make_worker
 from safetensors_corpus.judging.answer import Refused
@@ -34,21 +34,9 @@ SARIF_EVERY = 16
 rest.
 """
 
-MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108
-"""Folder for inputs, if it exists. Writing a file there takes only 2 µs."""
-
 
 class StepError(ValueError):
     """No subject supports the step. The message lists the available steps."""
-
-
-def folder_in_memory() -> Path | None:
-    """Return an in-memory folder for temporary files, or None to use the default folder.
-
-    In a run with sandboxes, the default is the folder of the run, the only one that a sandbox shows.
-    """
-    sandboxed = RUN_FOLDER_VARIABLE in os.environ
-    return MEMORY_FOLDER if not sandboxed and os.access(MEMORY_FOLDER, os.W_OK) else None
 
 
 class Slots:
