@@ -18,7 +18,6 @@ from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.history.published import load_trend, load_trends, published_trend
 from safetensors_reports.history.trend import TrendDocument
-from safetensors_reports.known_failures import ExpectedFailure
 from safetensors_reports.text import same_project
 from safetensors_reports.trophies import cli
 from safetensors_reports.trophies.model import (
@@ -96,34 +95,6 @@ def test_another_project_of_the_same_case_is_not_credited() -> None:
     assert _said(trophies(_corpus(("FB-1", "<2")), [_typed(CHANGE, name="other")], [])) == []
     assert same_project("huggingface-hub:index", "huggingface_hub")
     assert not same_project("safetensors-arch", "safetensors")
-
-
-def test_what_a_baseline_says() -> None:
-    for row, versions, seen in (
-        ({}, "", True),
-        ({}, "<3", True),
-        ({}, "<2", False),
-        ({"issue": "unreported"}, "", False),
-        ({"issue": "https://github.com/o/lib/issues/2"}, "", False),
-        ({"issue": "https://github.com/moved/lib/issues/1"}, "", True),
-        ({"issue": "https://github.com/o/lib/issues/10"}, "", False),
-        ({"profile": "text"}, "", False),
-        ({"versions": "<2"}, "", False),
-        ({"case": "layout/*"}, "", True),
-        ({"case": "shape/*"}, "", False),
-        ({"read": "harness-error"}, "", False),
-    ):
-        full: dict[str, Any] = {"case": "layout/a", "issue": "https://github.com/o/lib/issues/1", **row}
-        entry = ExpectedFailure(steps={"read": full.pop("read", "unsafe")}, **full)
-        found = trophies(_corpus(("FB-1", versions)), [], [Expectations("lib", "2.0", (entry,))])
-        assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else []), (row, versions)
-
-
-def test_why_nothing_was_seen() -> None:
-    for versions, status in (("<1", "not run"), ("<3", "no change seen"), ("", "versions not recorded")):
-        found = trophies(_corpus(("FB-1", versions)), [_typed()], [])
-        assert f"| Lib | {status} | FB-1 |" in render(found)
-        assert "| Lib | not run | FB-1 |" in render(trophies(_corpus(("FB-1", versions)), [], []))
 
 
 SHOWN = {"case": "layout/a", "verdict": "wrong-accept", "bugs": ["FB-1"]}
