@@ -22,7 +22,7 @@ from safetensors_reports.fuzz_finding import FindingDocument
 from safetensors_reports.history.directory import DirectoryDocument
 from safetensors_reports.history.ledger import Line
 from safetensors_reports.history.trend import TrendDocument
-from safetensors_reports.record.line import Choice, Footer, Header, Problem, Result
+from safetensors_reports.record.file import Choice, Footer, Header, Problem, Result
 
 ROOT = Path(__file__).parents[1]
 REPORTS = ROOT / "reports" / "safetensors_reports" / "schemas"

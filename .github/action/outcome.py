@@ -32,7 +32,7 @@ def not_done(settings: Settings) -> list[str]:
 def read_records(settings: Settings) -> list[RunRecord]:
     """Return the readable run records. An unreadable record has already made the report fail."""
     # If the action only checks files, the libraries that this import needs are not installed.
-    from safetensors_reports.record.run import RecordError, read_record
+    from safetensors_reports.record.file import RecordError, read_record
 
     records = []
     for path in sorted(settings.runs.glob("*.jsonl")):

@@ -30,8 +30,7 @@ from safetensors_reference.model.read import InvalidIndexError, explain_index, o
 from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.writing.numpy import save_file
 from safetensors_reports.audit.build import build_report, report_text
-from safetensors_reports.record.line import RecordWriter
-from safetensors_reports.record.run import RecordError, read_record
+from safetensors_reports.record.file import RecordError, RecordWriter, read_record
 
 LARGEST = 1 << 20
 """Largest input in bytes of a case that is set up; the ``LIM`` cases of the corpus test larger inputs."""

@@ -12,8 +12,15 @@ from .audit.report import Implementation, Report
 from .causes.cause import Cause, cause_text, command, failing
 from .differences.compare import compare
 from .page.results import baseline_delta, fine_words, report_delta, tally
-from .record.run import RunRecord, distinct_labels, row_failures
-from .summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
+from .record.run import (
+    FAILURE_COUNTS,
+    RunRecord,
+    caveats,
+    distinct_labels,
+    other_counts,
+    row_failures,
+    verdict_counts,
+)
 from .templates import render
 from .text import code, listed, version_key
 

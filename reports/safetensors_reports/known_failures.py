@@ -45,7 +45,7 @@ from safetensors_reference.text import shown
 
 from .differences.report import Status, TriageState
 from .differences.signatures import Signature
-from .record.line import VERDICT
+from .record.file import VERDICT
 from .text import affects_version, visible
 
 SHIPPED_TRIAGE = Path(__file__).with_name("triage.toml")

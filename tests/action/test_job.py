@@ -13,7 +13,7 @@ import pytest
 
 from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.verdicts import SECURITY, fails
-from safetensors_reports.record.run import read_record
+from safetensors_reports.record.file import read_record
 
 from ..conformance.suite_runs import corpus_of
 from .job import LENIENT, STEPS, TOKEN, Job, commands_in, pull_request

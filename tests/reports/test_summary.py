@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.record.device_checks import CHECKS
-from safetensors_reports.summary import summary_lines
+from safetensors_reports.record.run import summary_lines
 
 from .samples import Make
 

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import did_you_mean
 from safetensors_reference.main import SecondsRange, UnusableError
-from safetensors_reports.record.run import write_text
+from safetensors_reports.record.file import write_text
 
 from ..case_verdict import CaseVerdict
 from ..implementations.selectors import SelectorError, Target, resolve

@@ -38,7 +38,8 @@ from safetensors_reports.page.publish import (
     publication,
     stale,
 )
-from safetensors_reports.record.run import RecordError, RunRecord, read_record
+from safetensors_reports.record.file import RecordError, read_record
+from safetensors_reports.record.run import RunRecord
 from safetensors_reports.text import listed, plural, visible
 
 from ..implementations.descriptor import descriptors, longest_first

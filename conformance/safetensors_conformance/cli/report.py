@@ -29,7 +29,8 @@ from safetensors_reports.comment import summary_markdown
 from safetensors_reports.exports import badges, sarif_log, statements
 from safetensors_reports.known_failures import KnownError, load_baseline
 from safetensors_reports.page.html import report_html
-from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord, read_record, write_text
+from safetensors_reports.record.file import LEFT_OUT_NAMED, RecordError, read_record, write_text
+from safetensors_reports.record.run import RunRecord
 from safetensors_reports.text import file_slug, plural, unused, visible
 
 from ..implementations.descriptor import described, own_baselines

@@ -20,14 +20,14 @@ from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes.cause import Cause, causes, describe_failures, mistakes_of
+from safetensors_reports.causes.lines import MAX_SHOWN as MAX_CAUSES
+from safetensors_reports.causes.lines import cause_lines, described
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
 from safetensors_reports.known_failures import Baseline, KnownError, load_baseline
-from safetensors_reports.record.line import RecordWriter
-from safetensors_reports.record.run import RunRecord, selector_of, write_text
-from safetensors_reports.summary import MAX_SHOWN as MAX_CAUSES
-from safetensors_reports.summary import cause_lines, described, summary_lines
+from safetensors_reports.record.file import RecordWriter, selector_of, write_text
+from safetensors_reports.record.run import RunRecord, summary_lines
 from safetensors_reports.text import plural, visible
 
 from ..case_verdict import CaseVerdict, explain_failure, judge_choice, result_row, wrongly_refused

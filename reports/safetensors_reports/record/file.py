@@ -1,4 +1,4 @@
-"""The lines of a run record: their models, of which ``record.schema.json`` is the schema, and their writer.
+"""The file of a run record: its writer, its reader, and models of its lines (``record.schema.json``).
 
 Lines are validated against these models and passed on as plain dicts. This preserves the report of a reader
 under test, even if a name contains a lone surrogate.
@@ -11,17 +11,22 @@ import hashlib
 import json
 import math
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NoReturn, Self
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
 from safetensors_corpus.steps import STEPS
-from safetensors_corpus.typed import Count
+from safetensors_corpus.typed import DEEPEST, Count, MisfitError, deep, typed
 from safetensors_reference.rules.book import ProfileName
-from safetensors_reference.source import PathSource
+from safetensors_reference.source import PathSource, open_source, read_whole
+
+from ..text import plural, visible
+from .run import Row, RunRecord
 
 RECORD = 1
 CHUNK = 1 << 20
@@ -312,3 +317,177 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _finite(v) for k, v in value.items()}
     return [_finite(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+LONGEST_HEADER = 1 << 20
+LARGEST_RECORD = 2 << 30
+LARGEST = 1 << 63
+LEFT_OUT_NAMED = 20
+
+
+class RecordError(Exception):
+    """A record cannot be read; the message gives the file, the line, the reason and the fix."""
+
+
+def selector_of(path: Path) -> str | None:
+    try:
+        with open_source(path) as source:
+            row = _parse(source.read(0, min(source.size, LONGEST_HEADER)).partition(b"\n")[0])
+    except (OSError, ValueError, RecursionError):
+        return None
+    implementation = row.get("implementation") if isinstance(row, dict) else None
+    selector = implementation.get("selector") if isinstance(implementation, dict) else None
+    return selector if isinstance(selector, str) else None
+
+
+def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> RunRecord:
+    """Read a record and list its bad lines; equal ``contents`` are shared. Raises RecordError."""
+    path = Path(path)
+    try:
+        data = read_whole(path, LARGEST_RECORD)
+    except OSError as err:
+        raise RecordError(f"{visible(str(err), 300)}; pass the .jsonl file that a run wrote") from err
+    *lines, rest = data.split(b"\n")
+    contents = {} if contents is None else contents
+    record: RunRecord | None = None
+    name = visible(path.name, 80)
+    skipped: list[str] = []
+    doubtful = False  # whether a skipped line may belong to the case of the next result
+    for number, line in enumerate([*lines, rest], 1):
+        if not line.strip():
+            continue
+        row, fault = _read(line, contents)
+        if record is None:
+            record = _begin(row, fault, path, number)
+        elif fault is None:
+            _add(record, row, path, number)
+            if doubtful and row["type"] == "result":
+                record.touched.add(row["case"])
+                doubtful = False
+        elif row is None and number > len(lines) and record.footer is None:
+            break
+        else:
+            if len(skipped) < LEFT_OUT_NAMED:
+                skipped.append(f"{name}, line {number}: {visible(fault, 200)}; the line was skipped")
+            doubtful = _skip(record, row) or doubtful
+    if record is None:
+        _fail(
+            path,
+            1,
+            "there is no header; either the run ended before it wrote one, or this is not a run record",
+            "run again",
+        )
+    if more := record.left_out - len(skipped):
+        skipped.append(f"{name}: skipped {plural(more, 'more line')}")
+    record.problems[:0] = skipped
+    record.charge()
+    return record
+
+
+def _skip(record: RunRecord, row: object) -> bool:
+    """Record the cases that a bad line may belong to; return whether they include the next result's case."""
+    record.left_out += 1
+    fields = row if isinstance(row, dict) else {}
+    if isinstance(fields.get("case"), str):
+        record.touched.add(fields["case"])
+        return False
+    if fields.get("type") in ("choice", "problem", "footer"):
+        return False
+    record.touched.update(r["case"] for r in record.results[-1:])
+    return True
+
+
+def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
+    """Return a parsed line, and a description of its fault or, for a valid line of a record, None."""
+    try:
+        row = _parse(line)
+        if line.count(b"[") + line.count(b"{") > DEEPEST and deep(row):
+            return row, "nested too deeply"
+    except (ValueError, RecursionError) as err:
+        return None, f"not valid JSON ({err})"
+    kind = row.get("type") if isinstance(row, dict) else None
+    if not isinstance(row, dict) or not isinstance(kind, str) or kind not in LINES:
+        return row, "not a line of a run record"
+    try:
+        typed(row, LINES[kind])
+    except MisfitError as err:
+        return row, f"bad {kind}: {err}"
+    for key, value in row.items():
+        if type(value) in _NUMBERS and abs(value) > LARGEST:
+            return row, f"bad {kind}: {key}: the number is too large"
+    if row.get("content"):
+        with contextlib.suppress(UnicodeEncodeError):  # a lone surrogate
+            row["content"] = contents.setdefault(msgspec.json.encode(row["content"]), row["content"])
+    return row, None
+
+
+_NUMBERS = frozenset({int, float})
+
+
+def _parse(line: bytes) -> object:
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        # msgspec rejects lone surrogates. Both parsers read everything that it accepts in the same way.
+        def refuse(name: str) -> NoReturn:
+            raise ValueError(f"{name} is not a JSON number")
+
+        def finite(text: str) -> float:
+            number = float(text)
+            return number if math.isfinite(number) else refuse(visible(text, 40))
+
+        return json.loads(line.decode("utf-8"), parse_constant=refuse, parse_float=finite)
+
+
+def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
+    kind = row.get("type") if isinstance(row, dict) else None
+    if kind == "header" and row.get("record") != RECORD:
+        version = visible(str(row.get("record")), 20)
+        _fail(
+            path,
+            number,
+            f"record version {version}, but this program reads version {RECORD}",
+            "update this program, or run again if the record is older",
+        )
+    if row is None:
+        _fail(path, number, str(fault), "restore the file or run again")
+    if not isinstance(kind, str) or kind not in LINES:
+        _fail(path, number, fault or "not a line of a run record", "pass the .jsonl file that a run wrote")
+    if kind != "header":
+        _fail(path, number, f"a {kind} before the header", "write each run to a separate file")
+    if fault is not None:
+        _fail(path, number, fault, "run again to write a new record")
+    return RunRecord(row)
+
+
+def _add(record: RunRecord, row: Row, path: Path, number: int) -> None:
+    kind = row["type"]
+    if kind == "header":
+        _fail(path, number, "a second header", "write each run to a separate file")
+    if record.footer is not None:
+        _fail(path, number, f"a {kind} after the footer", "write each run to a separate file")
+    if kind == "footer":
+        record.footer = row
+    elif kind == "problem":
+        record.problems.append(row["message"])
+    else:
+        (record.results if kind == "result" else record.choices).append(row)
+
+
+def _fail(path: Path, number: int, reason: str, remedy: str) -> NoReturn:
+    raise RecordError(f"{visible(str(path))}, line {number}: {visible(reason, 300)}; {remedy}")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a complete file under a temporary name, and rename it to ``path``.
+
+    Other programs may be using the folder of a record, so the reports beside it are written in this way. A
+    symbolic link at ``path`` is replaced by the file. Raises OSError if writing fails.
+    """
+    part = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with part.open("x", encoding="utf-8") as file:
+            file.write(text)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A run: its results, choices and problems, and the file that records it, even if it has no footer.
+"""A run: its results, choices and problems, and its counts as lines for a terminal, without an overall score.
 
 The harness attributes a single wrong answer to the first rule of its case. The whole run shows which rule
 correlates with the failures, so a run attributes them again (``charge``).
@@ -6,31 +6,22 @@ correlates with the failures, so a run attributes them again (``charge``).
 
 from __future__ import annotations
 
-import contextlib
-import json
-import math
 import re
-import secrets
 import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NoReturn
-
-import msgspec
+from typing import Any
 
 from safetensors_corpus.judging.judge import DTYPES, FORBIDDING, OUTPUT, SLICES
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
 from safetensors_corpus.manifest import ANY_VALID_FILE, AREA_OF_RULES
-from safetensors_corpus.typed import DEEPEST, MisfitError, deep, typed
 from safetensors_reference.rules.book import BASES, rule_book
-from safetensors_reference.source import open_source, read_whole
 from safetensors_reference.text import shorten
 
-from ..text import listed, plural, unused, visible
-from .line import LINES, RECORD
+from ..text import code, feature_name, listed, plural, unused, visible, visible_lines
+from .device_checks import CHECKS, STATUSES
 
 MAX_VERSION = 80
 """Maximum length of a version. It becomes part of names, and programs can report any string."""
@@ -181,6 +172,131 @@ class RunRecord:
         }
 
 
+RARE = ("choice-inconsistent", "harness-error")
+FAILURE_COUNTS = (
+    "unsafe",
+    "wrong-content",
+    "wrong-accept",
+    "wrong-reject",
+    "deviation",
+    "late-reject",
+    *RARE,
+)
+"""Kinds of failure in display order. The rare ones are shown only if they occur."""
+
+MAX_FEATURES = 6
+MAX_PROBLEMS = 5
+
+
+def verdict_counts(record: RunRecord) -> dict[str, int]:
+    counts = record.counts()
+    counts["choice-inconsistent"] = len(record.inconsistent_choices())
+    return {kind: counts.get(kind, 0) for kind in FAILURE_COUNTS if counts.get(kind) or kind not in RARE}
+
+
+def other_counts(record: RunRecord) -> dict[str, int]:
+    counts = record.counts()
+    return {
+        "pass": counts.get("pass", 0),
+        "choices": counts.get("choice", 0) + counts.get("choice-inconsistent", 0),
+        "not strict": counts.get("not-strict", 0),
+        "unsupported": counts.get("unsupported", 0),
+        "not run": record.not_run,
+        "expected failures": len(record.expected_cases),
+    }
+
+
+def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
+    """Return the reasons why the numbers are incomplete, escaped for a terminal or for Markdown."""
+    out = []
+    total = record.header["corpus"]["cases"]
+    ran = f"{record.cases:,} of {plural(total, 'case')} have a verdict; the others are unknown"
+    if record.truncated:
+        out.append(f"truncated run: the record has no footer; {ran}")
+    elif record.partial:
+        out.append(f"partial run: filtered or interrupted; {ran}")
+    left_out = record.header["corpus"].get("left_out", {})
+    if left_out:
+        kinds = ", ".join(f"{number:,} {visible(kind, 20)}" for kind, number in sorted(left_out.items()))
+        out.append(f"skipped: {kinds}")
+    for text in record.problems[:MAX_PROBLEMS]:
+        lines = [code(text, 300)] if markdown else visible_lines(text).split("\n")
+        out += [f"problem: {line}" for line in lines]
+    if len(record.problems) > MAX_PROBLEMS:
+        out.append(f"… {plural(len(record.problems) - MAX_PROBLEMS, 'more problem')}")
+    return out
+
+
+def lacking(record: RunRecord) -> str:
+    names = [feature_name(name) for name in sorted(set(record.implementation.get("lacks", [])))]
+    return ", ".join([*names[:MAX_FEATURES], *(["…"] if len(names) > MAX_FEATURES else [])])
+
+
+def summary_lines(record: RunRecord) -> list[str]:
+    rest = []
+    for name, number in other_counts(record).items():
+        features = lacking(record) if name == "unsupported" and number else ""
+        rest.append(f"{name} {number:,}" + (f" ({features})" if features else ""))
+    return [
+        _head(record),
+        "  " + "   ".join(_with_expected(record)),
+        "  " + " · ".join(rest),
+        *(f"  {line}" for line in caveats(record)),
+        *_device_lines(record),
+    ]
+
+
+def _with_expected(record: RunRecord) -> list[str]:
+    expected = Counter(kind_of(record.case_verdicts[case]) for case in record.expected_cases)
+    return [
+        f"{name} {number:,}" + (f" ({expected[name]:,} expected)" if expected[name] else "")
+        for name, number in verdict_counts(record).items()
+    ]
+
+
+def _head(record: RunRecord) -> str:
+    total = record.header["corpus"]["cases"]
+    cases = plural(total, "case")
+    if record.cases != total:
+        cases = f"{record.cases:,} of {cases}"
+    if record.footer is not None:
+        cases += f" in {record.footer['duration_s']:,.1f} s"
+    language = record.implementation.get("language")
+    suffix = f" ({visible(language, 30)})" if language not in (None, "", "unknown") else ""
+    parts = [
+        visible(record.label, 80) + suffix,
+        f"corpus {visible(record.header['corpus']['version'], 30)}",
+        cases,
+        f"profile: {visible(record.header['profile'] or 'none', 30)}",
+    ]
+    if record.truncated:
+        parts.append("TRUNCATED RUN")
+    elif record.partial:
+        parts.append("PARTIAL RUN")
+    return " · ".join(parts)
+
+
+def _device_lines(record: RunRecord) -> list[str]:
+    name = record.header.get("device")
+    if name is None:
+        return []
+    if "device" not in record.implementation["steps"]:
+        return [
+            f"  device {visible(name)}: not tested, because the implementation does not load onto devices"
+        ]
+    mine = [row for row in record.results if row["step"] == "device"]
+    lines = [f"  device {visible(name)}: {plural(len(mine), 'file')}"]
+    for check in CHECKS:
+        seen = [found for row in mine for found in row.get("checks", ()) if found["name"] == check]
+        counts = Counter(found["status"] for found in seen)
+        words = [f"{counts[status]:,} {status}" for status in STATUSES if counts[status]]
+        why = Counter(found["message"] for found in seen if found["status"] == "unknown").most_common(1)
+        if why and why[0][0]:
+            words[-1] += f" ({visible(why[0][0])})"
+        lines.append(f"    {check:<10} {' · '.join(words) or 'not reported'}")
+    return lines
+
+
 def reproducer(
     selector: str, case_ids: str | Sequence[str], profile: str | None, device: str | None = None
 ) -> str:
@@ -213,180 +329,6 @@ def comparison_notes(records: Sequence[RunRecord]) -> tuple[str, ...]:
     }
     notes += [f"{ending} run: {listed(names, 6)}" for ending, names in endings.items() if names]
     return tuple(notes)
-
-
-LONGEST_HEADER = 1 << 20
-LARGEST_RECORD = 2 << 30
-LARGEST = 1 << 63
-LEFT_OUT_NAMED = 20
-
-
-class RecordError(Exception):
-    """A record cannot be read; the message gives the file, the line, the reason and the fix."""
-
-
-def selector_of(path: Path) -> str | None:
-    try:
-        with open_source(path) as source:
-            row = _parse(source.read(0, min(source.size, LONGEST_HEADER)).partition(b"\n")[0])
-    except (OSError, ValueError, RecursionError):
-        return None
-    implementation = row.get("implementation") if isinstance(row, dict) else None
-    selector = implementation.get("selector") if isinstance(implementation, dict) else None
-    return selector if isinstance(selector, str) else None
-
-
-def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> RunRecord:
-    """Read a record and list its bad lines; equal ``contents`` are shared. Raises RecordError."""
-    path = Path(path)
-    try:
-        data = read_whole(path, LARGEST_RECORD)
-    except OSError as err:
-        raise RecordError(f"{visible(str(err), 300)}; pass the .jsonl file that a run wrote") from err
-    *lines, rest = data.split(b"\n")
-    contents = {} if contents is None else contents
-    record: RunRecord | None = None
-    name = visible(path.name, 80)
-    skipped: list[str] = []
-    doubtful = False  # whether a skipped line may belong to the case of the next result
-    for number, line in enumerate([*lines, rest], 1):
-        if not line.strip():
-            continue
-        row, fault = _read(line, contents)
-        if record is None:
-            record = _begin(row, fault, path, number)
-        elif fault is None:
-            _add(record, row, path, number)
-            if doubtful and row["type"] == "result":
-                record.touched.add(row["case"])
-                doubtful = False
-        elif row is None and number > len(lines) and record.footer is None:
-            break
-        else:
-            if len(skipped) < LEFT_OUT_NAMED:
-                skipped.append(f"{name}, line {number}: {visible(fault, 200)}; the line was skipped")
-            doubtful = _skip(record, row) or doubtful
-    if record is None:
-        _fail(
-            path,
-            1,
-            "there is no header; either the run ended before it wrote one, or this is not a run record",
-            "run again",
-        )
-    if more := record.left_out - len(skipped):
-        skipped.append(f"{name}: skipped {plural(more, 'more line')}")
-    record.problems[:0] = skipped
-    record.charge()
-    return record
-
-
-def _skip(record: RunRecord, row: object) -> bool:
-    """Record the cases that a bad line may belong to; return whether they include the next result's case."""
-    record.left_out += 1
-    fields = row if isinstance(row, dict) else {}
-    if isinstance(fields.get("case"), str):
-        record.touched.add(fields["case"])
-        return False
-    if fields.get("type") in ("choice", "problem", "footer"):
-        return False
-    record.touched.update(r["case"] for r in record.results[-1:])
-    return True
-
-
-def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
-    """Return a parsed line, and a description of its fault or, for a valid line of a record, None."""
-    try:
-        row = _parse(line)
-        if line.count(b"[") + line.count(b"{") > DEEPEST and deep(row):
-            return row, "nested too deeply"
-    except (ValueError, RecursionError) as err:
-        return None, f"not valid JSON ({err})"
-    kind = row.get("type") if isinstance(row, dict) else None
-    if not isinstance(row, dict) or not isinstance(kind, str) or kind not in LINES:
-        return row, "not a line of a run record"
-    try:
-        typed(row, LINES[kind])
-    except MisfitError as err:
-        return row, f"bad {kind}: {err}"
-    for key, value in row.items():
-        if type(value) in _NUMBERS and abs(value) > LARGEST:
-            return row, f"bad {kind}: {key}: the number is too large"
-    if row.get("content"):
-        with contextlib.suppress(UnicodeEncodeError):  # a lone surrogate
-            row["content"] = contents.setdefault(msgspec.json.encode(row["content"]), row["content"])
-    return row, None
-
-
-_NUMBERS = frozenset({int, float})
-
-
-def _parse(line: bytes) -> object:
-    try:
-        return msgspec.json.decode(line)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        # msgspec rejects lone surrogates. Both parsers read everything that it accepts in the same way.
-        def refuse(name: str) -> NoReturn:
-            raise ValueError(f"{name} is not a JSON number")
-
-        def finite(text: str) -> float:
-            number = float(text)
-            return number if math.isfinite(number) else refuse(visible(text, 40))
-
-        return json.loads(line.decode("utf-8"), parse_constant=refuse, parse_float=finite)
-
-
-def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
-    kind = row.get("type") if isinstance(row, dict) else None
-    if kind == "header" and row.get("record") != RECORD:
-        version = visible(str(row.get("record")), 20)
-        _fail(
-            path,
-            number,
-            f"record version {version}, but this program reads version {RECORD}",
-            "update this program, or run again if the record is older",
-        )
-    if row is None:
-        _fail(path, number, str(fault), "restore the file or run again")
-    if not isinstance(kind, str) or kind not in LINES:
-        _fail(path, number, fault or "not a line of a run record", "pass the .jsonl file that a run wrote")
-    if kind != "header":
-        _fail(path, number, f"a {kind} before the header", "write each run to a separate file")
-    if fault is not None:
-        _fail(path, number, fault, "run again to write a new record")
-    return RunRecord(row)
-
-
-def _add(record: RunRecord, row: Row, path: Path, number: int) -> None:
-    kind = row["type"]
-    if kind == "header":
-        _fail(path, number, "a second header", "write each run to a separate file")
-    if record.footer is not None:
-        _fail(path, number, f"a {kind} after the footer", "write each run to a separate file")
-    if kind == "footer":
-        record.footer = row
-    elif kind == "problem":
-        record.problems.append(row["message"])
-    else:
-        (record.results if kind == "result" else record.choices).append(row)
-
-
-def _fail(path: Path, number: int, reason: str, remedy: str) -> NoReturn:
-    raise RecordError(f"{visible(str(path))}, line {number}: {visible(reason, 300)}; {remedy}")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a complete file under a temporary name, and rename it to ``path``.
-
-    Other programs may be using the folder of a record, so the reports beside it are written in this way. A
-    symbolic link at ``path`` is replaced by the file. Raises OSError if writing fails.
-    """
-    part = path.with_name(f".{secrets.token_hex(8)}.part")
-    try:
-        with part.open("x", encoding="utf-8") as file:
-            file.write(text)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 CHARGED_KINDS = frozenset({"accept", "reject", "valid"})

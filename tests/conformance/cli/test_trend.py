@@ -19,7 +19,8 @@ from safetensors_conformance.implementations.environment import Environment
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.driver import header_row
 from safetensors_reports.history.trend import KnownBug
-from safetensors_reports.record.run import RunRecord, read_record
+from safetensors_reports.record.file import read_record
+from safetensors_reports.record.run import RunRecord
 
 from ...published_schemas import schema_error
 from ...reports.samples import HOLE, TWICE, failing, run, write_record

@@ -21,8 +21,7 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import MAX_SLUG, Target, resolve
 from safetensors_conformance.run import session as runner
 from safetensors_conformance.run.driver import ImplementationResults, ReportError, Run, RunOptions
-from safetensors_reports.record.line import RecordWriter
-from safetensors_reports.record.run import read_record
+from safetensors_reports.record.file import RecordWriter, read_record
 
 from ..suite_runs import suite_here
 from ..support import QUICK, STC, SUITE, TRIGGER, all_end, committed, fake, record_header

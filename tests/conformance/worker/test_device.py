@@ -29,7 +29,7 @@ from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus import load_manifest
 from safetensors_reports.known_failures import KnownError, load_baseline
 from safetensors_reports.record.device_checks import CHECKS
-from safetensors_reports.record.run import read_record
+from safetensors_reports.record.file import read_record
 
 from ...published_schemas import schema
 from ..suite_runs import corpus_of, load_once, suite_here

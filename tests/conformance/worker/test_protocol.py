@@ -24,8 +24,7 @@ from safetensors_conformance.worker.protocol import (
     words,
 )
 from safetensors_corpus.judging.answer import OUTCOMES
-from safetensors_reports.record.line import RecordWriter
-from safetensors_reports.record.run import read_record
+from safetensors_reports.record.file import RecordWriter, read_record
 
 from ..support import TRIGGER, cases, record_header
 

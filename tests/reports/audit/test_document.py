@@ -19,7 +19,7 @@ from safetensors_reports.comment import summary_markdown
 from safetensors_reports.exports import sarif_log
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.results import report_delta
-from safetensors_reports.record.run import read_record
+from safetensors_reports.record.file import read_record
 from safetensors_reports.text import code
 
 from ...published_schemas import schema_error

@@ -17,9 +17,9 @@ from safetensors_corpus.judging.verdicts import VERDICTS, badness
 from safetensors_reference import rule_book
 from safetensors_reports.causes.cause import MAX_CAUSES, Cause, causes, command, mistakes_of
 from safetensors_reports.causes.failures import MAX_WORDINGS, OF_TEXT, features
+from safetensors_reports.causes.lines import cause_lines
 from safetensors_reports.comment import markdown, summary_markdown
 from safetensors_reports.record.run import Row, RunRecord
-from safetensors_reports.summary import cause_lines
 
 from ..samples import HOLE, TWICE, Make, corpus, failing, report, run
 

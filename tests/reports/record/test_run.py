@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
-from safetensors_reports.record.line import RecordWriter
-from safetensors_reports.record.run import RecordError, RunRecord, read_record
-from safetensors_reports.summary import summary_lines
+from safetensors_reports.record.file import RecordError, RecordWriter, read_record
+from safetensors_reports.record.run import RunRecord, summary_lines
 
 from ...published_schemas import schema
 from ..samples import Make, write_record
