@@ -165,3 +165,7 @@ def edit(folder: Path, how: Callable[[dict[str, Any]], object]) -> None:
 def case_of(raw: dict[str, Any], case_id: str) -> dict[str, Any]:
     found: dict[str, Any] = next(c for c in raw["cases"] if c["id"] == case_id)
     return found
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}

@@ -17,7 +17,7 @@ from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import copy as copying
 from safetensors_corpus.publish.copy import execute, plan_copy
 
-from ..small import case_of, edit, run
+from ..small import case_of, edit, run, tree
 
 Raw = dict[str, Any]
 
@@ -25,10 +25,6 @@ Raw = dict[str, Any]
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     return tmp_path / "vendor" / "corpus"
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_a_copy_is_the_corpus_with_a_readme(folder: Path, target: Path) -> None:

@@ -23,7 +23,7 @@ from safetensors_corpus.publish import build as build_module
 from safetensors_corpus.publish.build import BuiltCorpus
 from safetensors_corpus.publish.release import ReleaseError, read_version, release_files, write_release
 
-from ..small import LICENSE, edit, run, small_corpus
+from ..small import LICENSE, edit, run, small_corpus, tree
 
 Raw = dict[str, Any]
 REPOSITORY = Path(__file__).parents[3]
@@ -31,10 +31,6 @@ REPOSITORY = Path(__file__).parents[3]
 
 def tar_of(files: dict[str, bytes]) -> tuple[str, bytes]:
     return next((name, data) for name, data in files.items() if name.endswith(".tar"))
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_the_archive_is_plain_sorted_and_dated_by_the_version(folder: Path, tmp_path: Path) -> None:

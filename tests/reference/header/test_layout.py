@@ -69,20 +69,15 @@ def test_the_order_of_the_header_and_unknown_ranges_change_only_what_they_must(
     ("pairs", "size", "expected"),
     [
         ([], 1, [("OFF_TRAILING", None)]),
-        ([(4, 8), (0, 4)], 8, []),
-        ([(0, 0), (0, 4), (4, 4), (4, 8), (8, 8), (8, 8)], 8, []),
-        ([(0, 4), (2, 2)], 4, [("OFF_OVERLAP", "b")]),
         ([(0, 4), (5, 5)], 4, [("OFF_OUT_OF_BOUNDS", "b")]),
         ([(0, 4), (6, 6), (5, 9)], 4, [("OFF_OUT_OF_BOUNDS", "c"), ("OFF_OUT_OF_BOUNDS", "b")]),
         ([(0, 4), (9, 9)], 8, [("OFF_OUT_OF_BOUNDS", "b"), ("OFF_TRAILING", None)]),
         ([(9, 9)], 0, [("OFF_OUT_OF_BOUNDS", "a"), ("OFF_HOLE", "a")]),
         ([(0, 8), (9, 11)], 8, [("OFF_OUT_OF_BOUNDS", "b")]),
         ([(0, 4), (9, 11)], 8, [("OFF_OUT_OF_BOUNDS", "b"), ("OFF_HOLE", "b")]),
-        ([(1, 4)], 4, [("OFF_HOLE", "a")]),
         ([(0, 3), (4, 8)], 8, [("OFF_HOLE", "b")]),
         ([(0, 8), (2, 4), (4, 8)], 8, [("OFF_OVERLAP", "b"), ("OFF_OVERLAP", "c")]),
         ([(0, 4), (0, 4), (0, 4)], 4, [("OFF_OVERLAP", "b"), ("OFF_OVERLAP", "c")]),
-        ([(0, 4)], 5, [("OFF_TRAILING", None)]),
         ([(0, 4), (6, 8)], 9, [("OFF_HOLE", "b"), ("OFF_TRAILING", None)]),
         ([(0, 2**64 - 1)], 4, [("OFF_OUT_OF_BOUNDS", "a")]),
     ],
@@ -91,20 +86,6 @@ def test_faults_name_the_tensor_that_does_not_fit(
     pairs: list[Pair], size: int, expected: list[tuple[str, str | None]]
 ) -> None:
     assert codes(pairs, size) == expected
-
-
-def test_a_chain_of_ranges_whose_sum_passes_64_bits_is_out_of_bounds() -> None:
-    """Rule OFF-13: eight tensors of 2^61-1 bytes and one of 7 end at 2^64-1, so 8+N+end would wrap."""
-    step = 2**61 - 1
-    pairs = [(i * step, (i + 1) * step) for i in range(8)] + [(8 * step, 8 * step + 7)]
-    assert pairs[-1][1] == 2**64 - 1
-    assert {c for c, _ in codes(pairs, 16)} == {"OFF_OUT_OF_BOUNDS"}
-
-
-def test_faults_of_a_range_point_at_its_declaration_and_trailing_bytes_at_themselves() -> None:
-    hole, trailing = check_layout(ranges((0, 4), (5, 8)), 50, 10, True)
-    assert (hole.start, hole.end, hole.path) == (110, 111, ("b", "data_offsets"))
-    assert (trailing.start, trailing.end, trailing.path) == (58, 60, None)
 
 
 THREE = '0 |"a": U8[1]| 1 |"b": U8[1]| 2 |"c": U8[1]| 3'
@@ -123,11 +104,7 @@ THREE = '0 |"a": U8[1]| 1 |"b": U8[1]| 2 |"c": U8[1]| 3'
         ([(0, 4)], 3, '0 |"a": U8[4]| 4 but the file ends at 3'),
         ([(0, 4), (2, 6)], 6, '0 |"a": U8[4]| 4 back to 2 |"b": U8[4]| 6 = end of file'),
         ([(4, 6), (0, 4)], 6, '0 |"b": U8[4]| 4 |"a": U8[2]| 6 = end of file'),
-        (
-            [(0, 8), (2, 4), (8, 9)],
-            9,
-            '0 |"a": U8[8]| 8 back to 2 |"b": U8[2]| 4 |"c": U8[1]| 9 = end of file',
-        ),
+        ([(0, 8), (2, 4)], 8, '0 |"a": U8[8]| 8 back to 2 |"b": U8[2]| 4 = end of file'),
     ],
 )
 def test_the_drawing_shows_tensors_holes_overlaps_and_the_end(

@@ -101,19 +101,8 @@ def test_no_file_outside_the_directory_is_ever_opened(tmp_path: Path) -> None:
     (folder / "sub").mkdir(parents=True)
     for place in (tmp_path / "outer", tmp_path, folder / "sub", folder):
         save_file({"w": np.zeros(2)}, place / "x.safetensors")
-    stems = [
-        "../x",
-        "../../x",
-        "sub/x",
-        "./x",
-        "sub/../x",
-        "..\\x",
-        "C:x",
-        "%2e%2e%2fx",
-        "x.safetensors\0",
-        "x",
-    ]
-    stems += [str(tmp_path / "x"), f"file://{tmp_path}/x"]
+    stems = ["../x", "../../x", "sub/x", "./x", "sub/../x", "..\\x", "C:x", "%2e%2e%2fx"]
+    stems += ["x.safetensors\0", "x", str(tmp_path / "x"), f"file://{tmp_path}/x"]
     names = [*(f"{stem}.safetensors" for stem in stems), "x.bin", "..", ""]
     for decoy in ("..\\x.safetensors", "C:x.safetensors", "%2e%2e%2fx.safetensors", "x.bin"):
         (folder / decoy).write_bytes(b"decoy")
