@@ -239,41 +239,38 @@ def twin(raw: Raw) -> None:
     raw["cases"].append({**case, "id": "framing/twin", "input": given})
 
 
+def header_with(**changes: Any) -> Callable[[Raw], object]:
+    return lambda raw: case_of(raw, "resource/header")["input"].update(changes)
+
+
+SCHEMA, RECIPE = "schema corpus.json: ", "recipe resource/header: "
+
+
 @pytest.mark.parametrize(
     ("how", "line"),
     [
-        (lambda r: r["cases"][0].pop("title"), "$.cases[0]: 'title' is a required property"),
-        (lambda r: r.update(extra=1), "$: Additional properties"),
-        (lambda r: r.update(cases=7), "$.cases: 7 is not of type 'array'"),
-        (lambda r: r["cases"].append(r["cases"][0]), "case framing/plain appears twice"),
+        (lambda r: r["cases"][0].pop("title"), SCHEMA + "$.cases[0]: 'title' is a required property"),
+        (lambda r: r.update(extra=1), SCHEMA + "$: Additional properties"),
+        (lambda r: r.update(cases=7), SCHEMA + "$.cases: 7 is not of type 'array'"),
+        (lambda r: r.update(rules=[{}] * 100), SCHEMA + "more errors of this kind"),
+        (lambda r: r["cases"].append(r["cases"][0]), SCHEMA + "case framing/plain appears twice"),
         (
             lambda r: r["cases"][0]["input"].update(file="../outside"),
-            "case framing/plain names a file outside the folder: '../outside'",
+            SCHEMA + "case framing/plain names a file outside the folder: '../outside'",
         ),
-        (twin, "files/framing/Plain.safetensors and "),
+        (twin, SCHEMA + "files/framing/Plain.safetensors and "),
+        (header_with(size=109), RECIPE + "produces 108 instead of 109 bytes"),
+        (header_with(size=7), RECIPE + "produces more than 7 bytes"),
+        (header_with(sha256="0" * 64), RECIPE + "SHA-256 differs from the manifest"),
     ],
 )
-def test_a_manifest_that_is_wrong_in_itself(folder: Path, how: Callable[[Raw], object], line: str) -> None:
+def test_a_manifest_that_is_wrong_in_itself_or_about_a_recipe(
+    folder: Path, how: Callable[[Raw], object], line: str
+) -> None:
     edit(folder, how)
-    assert any(found.startswith(f"schema corpus.json: {line}") for found in lines(folder)), lines(folder)
-
-
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        ({"size": 109}, "produces 108 instead of 109 bytes"),
-        ({"size": 7}, "produces more than 7 bytes"),
-        ({"sha256": "0" * 64}, "SHA-256 differs from the manifest"),
-    ],
-)
-def test_a_recipe_that_makes_another_file(folder: Path, change: Raw, line: str) -> None:
-    edit(folder, lambda r: case_of(r, "resource/header")["input"].update(change))
-    assert lines(folder) == [f"recipe resource/header: {line}"]
-
-
-def test_many_schema_errors_are_cut(folder: Path) -> None:
-    edit(folder, lambda r: r.update(rules=[{}] * 100))
-    assert lines(folder)[20:] == ["schema corpus.json: more errors of this kind"]
+    found = lines(folder)
+    assert any(each.startswith(line) for each in found), found
+    assert len(found) == (21 if "more errors" in line else 1 + (how is twin))
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"type": 7}'])

@@ -1,4 +1,4 @@
-"""Random NumPy arrays in every memory layout, with the bytes a file must hold for them."""
+"""Random NumPy arrays in every memory layout, with the bytes a file must hold for them; a tied model."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
+from torch import nn
 
 from ..strategies import names
 from .support import Row
@@ -112,3 +113,15 @@ def dicts(layouts: tuple[str, ...] = LAYOUTS) -> SearchStrategy[dict[str, Sample
 def wanted(drawn: dict[str, Sample]) -> dict[str, Row]:
     """What the official reader has to find in a file of these samples."""
     return {name: (s.dtype, s.shape, s.raw) for name, s in drawn.items()}
+
+
+class Tied(nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
+    """An output layer that uses the embedding's weight, and a third name for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(5, 4)
+        self.head = nn.Linear(4, 5, bias=False)
+        self.head.weight = self.embed.weight
+        self.again = self.embed.weight
+        self.norm = nn.BatchNorm1d(4)

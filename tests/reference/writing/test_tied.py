@@ -19,17 +19,7 @@ from safetensors_reference.rules.errors import UnsupportedDtypeError, WriteError
 from safetensors_reference.torch import StateMismatchError, load_model, save_model
 from safetensors_reference.writing.writer import TensorData, plan
 
-
-class Tied(nn.Module):
-    """An output layer that uses the embedding's weight, and a third name for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(5, 4)
-        self.head = nn.Linear(4, 5, bias=False)
-        self.head.weight = self.embed.weight
-        self.again = self.embed.weight
-        self.norm = nn.BatchNorm1d(4)
+from .samples import Tied
 
 
 def holding(
@@ -63,14 +53,6 @@ def plain() -> nn.Module:
     return nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
 
 
-def save_official(model: nn.Module, path: Path) -> None:
-    safetensors.torch.save_model(model, str(path))
-
-
-def load_official(model: nn.Module, path: Path) -> Any:
-    return safetensors.torch.load_model(model, str(path))
-
-
 def same(a: nn.Module, b: nn.Module) -> bool:
     one, two = a.state_dict(), b.state_dict()
     return list(one) == list(two) and all(torch.equal(one[name], two[name]) for name in one)
@@ -81,36 +63,21 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "model.safetensors"
 
 
-OFFICIAL = [Tied, part_tied, plain]
-WAYS = [(save_model, load_model), (save_official, load_model), (save_model, load_official)]
-
-
-@pytest.mark.parametrize(
-    ("make", "save", "load"),
-    [
-        *((make, *way) for make in OFFICIAL for way in WAYS),
-        *((make, save_model, load_model) for make in (turned, fused)),
-    ],
-)
-def test_a_model_that_was_saved_can_be_loaded(
-    make: Callable[[], nn.Module], save: Any, load: Any, path: Path
+@pytest.mark.parametrize("make", [Tied, part_tied, plain, turned, fused])
+def test_a_model_that_was_saved_is_loaded_and_the_file_is_that_of_the_official_library(
+    make: Callable[[], nn.Module], path: Path
 ) -> None:
     model, other = make(), make()
     assert not same(model, other)
-    save(model, path)
-    assert [list(names) for names in load(other, path)] == [[], []]
+    save_model(model, path)
+    assert load_model(other, path) == ([], [])
     assert same(model, other)
-
-
-@pytest.mark.parametrize("make", OFFICIAL)
-def test_the_file_is_that_of_the_official_library(make: Callable[[], nn.Module], tmp_path: Path) -> None:
-    model = make()
-    files = []
-    for name, save in (("ours", save_model), ("theirs", save_official)):
-        save(model, tmp_path / name)
-        header = read_header(tmp_path / name)
-        files.append((header.tensors, header.metadata, (tmp_path / name).read_bytes()[header.data_start :]))
-    assert files[0] == files[1]
+    if make not in (turned, fused):  # which the official writer refuses
+        ours = path.read_bytes()
+        safetensors.torch.save_model(model, str(path))
+        files = [(read_header(file), file) for file in (ours, path.read_bytes())]
+        first, second = ((header[1:], file[header.data_start :]) for header, file in files)
+        assert first == second
 
 
 @pytest.mark.parametrize(
