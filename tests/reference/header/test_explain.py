@@ -119,31 +119,25 @@ def test_utf8_is_checked_across_the_blocks_in_which_it_is_read(before: int) -> N
 
 
 SPARSE = 2**33
-METADATA = b'{"__metadata__":{"k":"%b"}}'
-IGNORED = b'{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"x":[%b]}}'
 
 
 @pytest.mark.parametrize(
-    ("data", "size", "valid", "most"),
+    ("data", "size", "valid"),
     [
-        *((make("{}   ", length=length), 0, False, 1_000_000) for length in (HEADER_CAP, 2**40, 2**64 - 1)),
-        (make(f'{{"w":{entry("U8", f"[{SPARSE}]", f"[0,{SPARSE}]")}}}'), SPARSE, True, 1_000_000),
-        # LIM-03 suggests less than 20 times the header.
-        (make(METADATA % (b"\x01" * 20_000)), 0, False, 400_000),
-        *((make(METADATA % (part * 10_000)), 0, True, 400_000) for part in (b"xx", b"\\n")),
-        *((make(IGNORED % b",".join([n] * 50_000)), 0, True, 1_000_000) for n in (b"1", b"-1.5e-3", b"0 ")),
+        *((make("{}   ", length=length), 0, False) for length in (HEADER_CAP, 2**40, 2**64 - 1)),
+        (make(f'{{"w":{entry("U8", f"[{SPARSE}]", f"[0,{SPARSE}]")}}}'), SPARSE, True),
     ],
     ids=itertools.count(),
-)  # fmt: skip
-def test_a_header_costs_a_small_multiple_of_its_size_and_the_data_nothing(
-    data: bytes, size: int, valid: bool, most: int, tmp_path: Path
+)
+def test_neither_a_length_that_is_claimed_nor_the_data_cost_memory(
+    data: bytes, size: int, valid: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "sparse.safetensors"
     with path.open("wb") as file:
         file.write(data)
         file.truncate(len(data) + size)
     assert explain(path, "official").valid == valid
-    assert peak(lambda: explain(path, "official")) < max(most, 10 * len(data))
+    assert peak(lambda: explain(path, "official")) < 1_000_000
 
 
 def test_messages_and_paths_stay_short_when_names_are_long() -> None:

@@ -34,7 +34,6 @@ FIXED = 300_000
 """Bytes that any reading may take, however short the header is."""
 
 
-@pytest.mark.by_day(12)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_header_costs_less_than_ten_times_its_size(
     kind: str, monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ from safetensors_reference import numpy as with_numpy
 from safetensors_reference import torch as with_torch
 from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing import atomic
-from safetensors_reference.writing.atomic import NotSavedError, write_file
+from safetensors_reference.writing.atomic import MAX_WRITE, NotSavedError, write_file
 
 from .support import NOBODY, OLD, listing, ordinary_user, read_official, untouched
 
@@ -212,16 +212,23 @@ def test_an_exception_leaves_everything_as_it_was(error: BaseException, exists: 
     assert untouched(target) if exists else listing(target.parent) == []
 
 
-@pytest.mark.parametrize("allowed", [0, 1, atomic.MAX_WRITE - 1, atomic.MAX_WRITE + 4096])
-def test_a_file_the_system_cuts_off(allowed: int, target: Path) -> None:
-    _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (allowed, most))  # Python ignores the signal that goes with it
+@pytest.mark.parametrize(
+    ("what", "allowed", "reason"),
+    [
+        # Python ignores the signal that goes with a limit on files.
+        *((resource.RLIMIT_FSIZE, size, errno.EFBIG) for size in (0, 1, MAX_WRITE - 1, MAX_WRITE + 4096)),
+        (resource.RLIMIT_NOFILE, 0, errno.EMFILE),
+    ],
+)
+def test_a_limit_of_the_system(what: int, allowed: int, reason: int, target: Path) -> None:
+    _, most = limits = resource.getrlimit(what)
+    resource.setrlimit(what, (allowed, most))
     try:
         with pytest.raises(NotSavedError, match=re.escape(str(target))) as caught:
-            write_file(target, [bytes(atomic.MAX_WRITE), bytes(atomic.MAX_WRITE)])
+            write_file(target, [bytes(MAX_WRITE), bytes(MAX_WRITE)])
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert caught.value.errno == errno.EFBIG
+        resource.setrlimit(what, limits)
+    assert caught.value.errno == reason
     assert untouched(target)
 
 
@@ -284,22 +291,3 @@ def test_targets_that_cannot_be_files(name: str, make: Callable[[Path], object],
     assert str(path).replace("\0", "\\u0000") in str(caught.value)
     assert listing(tmp_path) == before
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
-
-
-SCARCE = """
-import os, resource, sys
-from safetensors_reference.writing.atomic import NotSavedError, write_file
-free = os.dup(0)
-os.close(free)
-resource.setrlimit(resource.RLIMIT_NOFILE, (free, free))
-try:
-    write_file(sys.argv[1], [b"new"])
-except NotSavedError as err:
-    print(type(err).__name__, err.errno)
-"""
-
-
-def test_without_a_descriptor_left(target: Path) -> None:
-    said = subprocess.check_output([sys.executable, "-c", SCARCE, str(target)], stdin=subprocess.DEVNULL)
-    assert said.decode() == f"NotSavedError {errno.EMFILE}\n"
-    assert untouched(target)
