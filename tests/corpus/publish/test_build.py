@@ -156,42 +156,30 @@ def test_a_large_file_without_runs_is_refused(monkeypatch: pytest.MonkeyPatch) -
         build_one(monkeypatch, body=body)
 
 
-@pytest.mark.parametrize(
-    ("heavy", "gap", "expected"), [(False, 0, False), (True, 0, True), (False, HEAVY, True)]
-)
-def test_a_case_is_heavy_when_it_says_so_or_its_input_is_large(
-    monkeypatch: pytest.MonkeyPatch, heavy: bool, gap: int, expected: bool
-) -> None:
-    def body(f: FileBuilder) -> None:
-        f.tensor("w", "U8", [1])
-        f.gap(gap)
-
-    assert build_one(monkeypatch, body=body, heavy=heavy)[0]["heavy"] is expected
-
-
 def test_a_kind_without_a_builder_is_an_error_that_names_the_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(BUILDERS, "read")
     with pytest.raises(ValueError, match="case framing/x: cases of kind 'read' have no builder"):
         build_one(monkeypatch)
 
 
+ARRAY = {"choice": "entry-as-array", "options": {**WHITESPACE, "reject": Reject(("ENT_NOT_OBJECT",))}}
+
+
 @pytest.mark.parametrize(
-    ("changes", "level"),
+    ("changes", "level", "heavy"),
     [
-        ({}, "must"),
-        ({"rules": ("HDR-16", "FRM-01")}, "may"),
-        ({"level": "should"}, "should"),
-        (LEADING, "may"),
-        (
-            {"choice": "entry-as-array", "options": {**WHITESPACE, "reject": Reject(("ENT_NOT_OBJECT",))}},
-            "must",
-        ),
+        ({}, "must", False),
+        ({"rules": ("HDR-16", "FRM-01")}, "may", False),
+        ({"level": "should", "heavy": True}, "should", True),
+        ({**LEADING, "body": lambda f: (f.tensor("w", "U8", [1]), f.gap(HEAVY))}, "may", True),
+        (ARRAY, "must", False),
     ],
 )
-def test_the_level_comes_from_the_first_rule_or_from_the_choice(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], level: str
+def test_the_level_comes_from_the_first_rule_or_the_choice_and_the_weight_from_the_case_or_its_size(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], level: str, heavy: bool
 ) -> None:
-    assert build_one(monkeypatch, **changes)[0]["level"] == level
+    row, _ = build_one(monkeypatch, **changes)
+    assert (row["level"], row["heavy"]) == (level, heavy)
 
 
 SMALL = BuiltCorpus({"files/a/b.safetensors": b"x", "corpus.json": b'{"cases": [{"id": "a/b"}]}'}, 1)

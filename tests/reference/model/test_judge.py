@@ -67,10 +67,6 @@ FOLDERS: dict[str, tuple[Folder, list[Told]]] = {
         [(B, "IDX_SHARD_MISSING", "IDX-08", None), (A, None, "IDX-15", None)],
     ),
     "a gap in the numbers": (Folder(SECOND, {"a": A, "c": C}, 8), [(INDEX, None, "IDX-15", None)]),
-    "a wrong total": (
-        Folder(total=11),
-        [(INDEX, "IDX_SIZE_MISMATCH", "IDX-03", "$['metadata']['total_size']")],
-    ),
     "one file with an index": (Folder({ONE: shard("a")}, {"a": ONE}, 4), []),
     "a tensor elsewhere and twice": (
         Folder({**SECOND, B: shard("a", "c")}),

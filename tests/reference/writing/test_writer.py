@@ -107,23 +107,3 @@ def test_deferred_data_of_another_size_than_announced(size: int) -> None:
     with pytest.raises(WriteError, match=rf"the data has {size} bytes?$") as caught:
         file.to_bytes()
     assert caught.value.code == "WRT_SIZE_MISMATCH"
-
-
-def test_one_deferred_copy_at_a_time() -> None:
-    alive = 0
-    most = 0
-
-    class Held(bytearray):
-        def __init__(self, size: int) -> None:
-            nonlocal alive, most
-            super().__init__(size)
-            alive += 1
-            most = max(most, alive)
-
-        def __del__(self) -> None:
-            nonlocal alive
-            alive -= 1
-
-    rows = [TensorData(str(i), "U8", (8,), DeferredBytes(8, lambda: Held(8))) for i in range(10)]
-    assert plan(rows).to_bytes().endswith(bytes(80))
-    assert most <= 2
