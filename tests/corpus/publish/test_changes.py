@@ -46,14 +46,6 @@ def test_the_same_in_another_order_is_no_change(old: Raw) -> None:
     assert text.splitlines()[1:] == ["no differences"]
 
 
-def test_without_an_old_version_everything_is_added(old: Raw) -> None:
-    changes = compare(None, Version(old, "1" * 64))
-    jsonschema.validate(changes.to_json(), SCHEMA)
-    assert (changes.old, changes.about) == (None, [])
-    assert changes.added == [c["id"] for c in old["cases"]]
-    assert changes.rules.added == [r["id"] for r in old["rules"]]
-
-
 CHOICE = {"choice": "x", "options": {"b": {"outcome": "reject"}, "a": {"outcome": "accept"}}}
 
 

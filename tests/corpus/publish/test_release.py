@@ -101,7 +101,8 @@ def test_changes_are_published_in_their_schema(folder: Path) -> None:
     second = json.loads(release_files(folder, LICENSE, old)["changes.json"])
     for changes in (first, second):
         jsonschema.validate(changes, json.loads((folder / "schema/changes.schema.json").read_text()))
-    assert (first["old"], len(first["added"])) == (None, 11)
+    assert (first["old"], first["about"], len(first["added"])) == (None, [], 11)
+    assert first["rules"]["added"] == [rule["id"] for rule in read_version(folder).raw["rules"]]
     assert second["status"] == {"framing/plain": {"old": "active", "new": "withdrawn"}}
     assert second["old"]["sha256"] == first["new"]["sha256"]
 

@@ -55,13 +55,6 @@ def test_pieces_of_all_sizes(sizes: list[int], tmp_path: Path, monkeypatch: pyte
     assert all(0 < len(piece) <= 128 + 64 for piece in atomic._pieces(chunks))
 
 
-def test_large_chunks_are_not_copied() -> None:
-    data = np.zeros(atomic.MAX_WRITE + 5, np.uint8)
-    first, second = atomic._pieces([data.data])
-    assert np.shares_memory(np.frombuffer(first, np.uint8), data)
-    assert len(second) == 5
-
-
 # ---- permissions and links ----
 
 
