@@ -248,7 +248,6 @@ def spelled(line: bytes, right: Answer) -> bytes:
     return line
 
 
-STARTS: dict[str, Answer] = {"old-protocol": {"protocol": 0}, "bad-steps": {"steps": ["load"]}}
 ONE_STEP = ("long", "rows", "fills", "talks-and-fills")
 """Acts that take so long that one step is enough."""
 
@@ -278,7 +277,7 @@ def converse(how: str) -> None:
             write(b"a banner that is no JSON\n")
             steps = ["read"] if how in ONE_STEP else ["open", "read"]
             who = {"name": "fake program", "version": "1", "language": "Python"}
-            say({"protocol": 1, "implementation": who, "steps": steps, **STARTS.get(how, {})})
+            say({"protocol": 1, "implementation": who, "steps": steps})
         else:
             asked += 1
             if how == "noise":

@@ -290,6 +290,8 @@ def test_a_null_is_a_field_left_out() -> None:
         ({"protocol": None}, "it speaks protocol None"),
         ({"protocol": True}, "it speaks protocol True"),
         ({"protocol": 2}, "it speaks protocol 2"),
+        ({"steps": []}, '"steps" must be a non-empty list'),
+        ({"steps": ["load"]}, '"steps" must be a non-empty list'),
         ({"lacks": "dtype-f4"}, '"lacks" must be a list'),
         ({"lacks": [5]}, '"lacks" must be a list'),
         ({"lacks": ["x" * 101]}, '"lacks" must be a list'),
