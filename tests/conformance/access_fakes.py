@@ -61,7 +61,6 @@ Connects = telling(connect)
 Kills = telling(kill)
 CountsProcesses = telling(lambda: " ".join(sorted(filter(str.isdigit, os.listdir("/proc")))))
 FillsItsOwnFolder = telling(fill_own_folder)
-TellsVariables = telling(lambda: " ".join(sorted(os.environ)))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ that each can be held against any case. Torch takes seconds to import, so only t
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -119,7 +118,6 @@ def moved(tensor: Any, _: str) -> Any:
 
 Unaligned = each(moved)
 OtherBytes = each(lambda tensor, _: tensor + 1)
-Elsewhere = each(lambda tensor, _: tensor.to("meta"))
 NoTensor = each(lambda _tensor, _device: "tensor")
 
 
@@ -268,11 +266,3 @@ class Interrupted(KeepsMemory):
     def device(self, path: str, device: str) -> Any:
         yield from super().device(path, device)
         self.kept.clear()
-
-
-class NoTorch(Right):
-    """A loader whose torch cannot be imported."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        sys.modules["torch"] = None  # type: ignore[assignment]

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -118,7 +117,6 @@ REPEATED = ("kept", "lifetime", "threads", "stopped")
         ("OnceOnly", TWO, "deviation:content", REPEATED, "loading the file again failed (OSError: the file"),
         ("OtherBytes", TWO, "wrong-content", (), "other bytes than the file contains"),
         ("AcceptsAll", BAD, "wrong-accept", (), "accept, 0 tensors"),
-        ("Elsewhere", GOOD, "harness-error", (), "tensor 'w' is on meta instead of cpu"),
         ("NoTensor", GOOD, "harness-error", (), "tensor 'w' is str"),
     ],
 )
@@ -144,29 +142,23 @@ def test_a_refused_file_must_not_have_taken_memory(fakes: OneProcess) -> None:
     assert (clean.verdict, statuses(clean)) == ("pass", {"untouched": "pass"})
 
 
-def test_a_loader_that_does_not_count_is_not_said_to_take_nothing() -> None:
-    found = judged(loader("DeviceOnly"), BAD)
-    assert found.verdict == "pass"
-    assert statuses(found) == {"untouched": "unknown"}
-
-
-def test_a_device_without_room_is_told_from_a_refusal() -> None:
-    found = judged(loader("NoRoom"), GOOD)
-    assert found.verdict == "unsafe"
-    assert "exhausted: MemoryError: OutOfMemoryError: tried to allocate 2 GiB" in found.detail
-    assert not only_checks(found)
-
-
 @pytest.mark.parametrize(
-    ("name", "last"), [("Dies", ""), ("LosesDevice", "CUDA error: an illegal memory access")]
+    ("name", "words", "last"),
+    [
+        ("Dies", "crash", ""),
+        ("LosesDevice", "crash", "CUDA error: an illegal memory access"),
+        ("NoRoom", "exhausted: MemoryError: OutOfMemoryError: tried to allocate 2 GiB", ""),
+    ],
 )
-def test_what_takes_the_process_down_says_so_and_leaves_the_other_files_alone(name: str, last: str) -> None:
+def test_what_takes_the_process_down_says_so_and_leaves_the_other_files_alone(
+    name: str, words: str, last: str
+) -> None:
     with Session(CaseRunner(resolve(loader(name)), Limits(10.0), device="cpu")) as session:
         wanted = cases(NEIGHBOURS[0], GOOD, NEIGHBOURS[1], TWO)
         session.runner.plan(wanted)
         verdicts = [session.judge(case).steps["device"] for case in wanted]
     assert [found.verdict for found in verdicts] == ["pass", "unsafe", "pass", "pass"]
-    assert "crash" in verdicts[1].detail
+    assert words in verdicts[1].detail
     assert not only_checks(verdicts[1])
     assert last in verdicts[1].result.stderr
 
@@ -186,13 +178,10 @@ def test_the_failure_shows_rule_words_and_device(fakes: OneProcess) -> None:
     assert text.endswith(f"--case {TWO} --device cpu")
 
 
-def program(answer: dict[str, Any]) -> str:
-    return stdio("device", shlex.quote(json.dumps(answer)), isolated=True)
-
-
 def test_a_program_is_told_the_device_and_tells_what_it_looked_into() -> None:
     checks = [{"name": "lifetime", "status": "fail", "message": "gone"}]
-    selector = program({"outcome": "accept", "tensors": [], "checks": checks})
+    answer = json.dumps({"outcome": "accept", "tensors": [], "checks": checks})
+    selector = stdio("device", shlex.quote(answer), isolated=True)
     with Session(CaseRunner(resolve(selector), Limits(10.0), device="cpu")) as session:
         assert session.start().version == "cpu"
         found = session.judge(cases("framing/empty-container-bare")[0]).steps["device"]
@@ -304,7 +293,6 @@ def call(*arguments: str) -> Result:
         (loader("NeedsCuda"), "cpu", "it cannot load onto cpu: RuntimeError: this loader needs CUDA"),
         (loader("Arrays"), "cuda:0", "it cannot load onto cuda:0: its tensors are buffers in CPU memory"),
         (loader("OddMemory"), "cpu", "device_memory must be one of torch, buffers, not 'jax'"),
-        (loader("NoTorch"), "cpu", "it needs torch, which cannot be imported"),
         ("reference", "cuda:9999", "it cannot load onto cuda:9999: torch"),
     ],
 )
