@@ -23,13 +23,10 @@ from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.worker.worker import Limits
 
 from ..known_files import BYTES, SECONDS
-from ..support import HERE, TRIGGER, cases, committed, fake
+from ..support import TRIGGER, by_exit, cases, committed, fake, stdio
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="costs are measured as on Linux")
 
-FAKES = HERE / "budget_fakes.py"
-LIAR = f"cmd:{sys.executable} {FAKES}"
-BY_EXIT = f"exit:{sys.executable} {FAKES} {{path}}"
 spender = partial(fake, module="budget_fakes")
 BURNING = Confinement(env=("FAKE_BURNS",))
 SMALL = {"seconds": SECONDS / 10, "peak_bytes": BYTES // 2, "read_bytes": 1 << 16}
@@ -50,8 +47,8 @@ def spent(selector: str, limits: Mapping[str, float], before: tuple[str, ...] = 
     [
         (spender("Burns"), "seconds", SECONDS),
         (spender("BurnsInAChild"), "seconds", SECONDS),
-        (LIAR, "seconds", SECONDS),
-        (BY_EXIT, "seconds", SECONDS / 2),
+        (stdio("lies"), "seconds", SECONDS),
+        (by_exit("burns"), "seconds", SECONDS / 2),
         (spender("TakesMemory"), "peak_bytes", BYTES * 0.9),
         (spender("ReadsMuch"), "read_bytes", BYTES),
     ],
