@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import psutil
 import pytest
@@ -88,17 +87,16 @@ def test_time_is_allowed_by_the_machine_and_a_fast_one_gets_no_less(monkeypatch:
     assert machine_factor() == 1.0
     monkeypatch.setattr(budget, "known_work_ms", lambda: 3 * budget.REFERENCE_MS)
     assert machine_factor() == 3.0
-    costs: dict[str, Any]
-    for costs, over in (
-        ({"spent_ms": 2999 * HEAD_ROOM}, False),
-        ({"spent_ms": 3001 * HEAD_ROOM}, True),
+    for result, over in (
+        (StepResult("accept", spent_ms=2999 * HEAD_ROOM), False),
+        (StepResult("accept", spent_ms=3001 * HEAD_ROOM), True),
         # What the worker tells counts where nothing was measured; what nobody knows is no excess.
-        ({"cpu_ms": 100_000.0}, True),
-        ({"cpu_ms": 100_000.0, "spent_ms": 1.0}, False),
-        ({"wall_ms": 100_000.0}, False),
+        (StepResult("accept", cpu_ms=100_000.0), True),
+        (StepResult("accept", cpu_ms=100_000.0, spent_ms=1.0), False),
+        (StepResult("accept", wall_ms=100_000.0), False),
     ):
-        found = excesses({"seconds": 1.0}, StepResult("accept", **costs))
-        assert [excess.allowed for excess in found] == [3 * HEAD_ROOM] * over, costs
+        found = excesses({"seconds": 1.0}, result)
+        assert [excess.allowed for excess in found] == [3 * HEAD_ROOM] * over, result
 
 
 def test_the_smaller_of_two_costs_counts() -> None:

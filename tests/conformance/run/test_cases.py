@@ -206,21 +206,17 @@ def test_a_hang_after_another_failure_is_confirmed_with_more_time_as_well(worker
     assert answers()["open"].outcome == "accept"
 
 
-@pytest.fixture
-def unlimited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each worker that a test makes has an unlimited address space; the others lack memory."""
-    made: list[bool] = []
+def test_large_inputs_and_last_retries_have_no_limit_of_address_space(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unlimited: list[bool] = []
 
     def make(*_: Any, unlimited_address_space: bool = False, **__: Any) -> Recorder:
-        made.append(unlimited_address_space)
+        unlimited.append(unlimited_address_space)
         needs_more = None if unlimited_address_space else NO_MEMORY
         return Recorder(lambda _, limits: ended_early("exhausted") if limits else needs_more)
 
     monkeypatch.setattr(running, "make_worker", make)
-    return made
-
-
-def test_large_inputs_and_last_retries_have_no_limit_of_address_space(unlimited: list[bool]) -> None:
     assert {result.outcome for result in answers().values()} == {"accept"}
     unlimited.clear()
     (case,) = cases(TRIGGER)
@@ -321,13 +317,12 @@ def test_what_is_sent_ahead_is_one_question_and_what_is_counted_is_asked_alone(w
 
 def test_budgets_bind_clean_results() -> None:
     (case,), limited = cases(TRIGGER), {"read_bytes": 10}
-    for budget, outcome, read_bytes, over in (
-        (limited, "accept", 11, 1),
-        (limited, "accept", 10, 0),
-        (limited, "crash", 11, 0),
-        (None, "accept", 11, 0),
+    for budget, result, over in (
+        (limited, StepResult("accept", read_bytes=11), 1),
+        (limited, StepResult("accept", read_bytes=10), 0),
+        (limited, StepResult("crash", read_bytes=11), 0),
+        (None, StepResult("accept", read_bytes=11), 0),
     ):
-        result = StepResult(outcome, read_bytes=read_bytes)
         assert len(within_budget(replace(case, budget=budget), result).over_budget) == over, result
 
 

@@ -129,7 +129,7 @@ def test_misbehaviour_is_of_its_file_alone(
     assert ran.seconds < 14
 
 
-QUIET = ("ForksAndBothAnswer", "FloodsStderrFromAThread", "LeavesThreads")
+QUIET: tuple[str, ...] = ("ForksAndBothAnswer", "FloodsStderrFromAThread", "LeavesThreads")
 QUIET += ("ChangesTheClock", "ClosesStderr", "ChangesFolder")
 
 
