@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -125,13 +126,6 @@ def test_the_folder_of_copies_goes_and_what_took_its_place_stays(
     assert (victim / "kept").exists()
 
 
-def no_direct_io(*_: object) -> int:
-    raise OSError(errno.EINVAL, "Invalid argument")
-
-
-FULL = SimpleNamespace(f_bavail=63 << 8, f_frsize=4096)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /dev/shm")
 def test_small_files_are_in_memory_where_nothing_speaks_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
     free = SimpleNamespace(f_bavail=1 << 20, f_frsize=4096)
@@ -139,8 +133,8 @@ def test_small_files_are_in_memory_where_nothing_speaks_against_it(monkeypatch: 
     cases: tuple[tuple[str, dict[str, Any], str | None], ...] = (
         ("/tmp", {}, files.MEMORY_FOLDER),
         ("/var/tmp", {}, None),
-        ("/tmp", {"open": no_direct_io}, None),
-        ("/tmp", {"statvfs": lambda _: FULL}, None),
+        ("/tmp", {"open": Mock(side_effect=OSError(errno.EINVAL, "no direct access"))}, None),
+        ("/tmp", {"statvfs": lambda _: SimpleNamespace(f_bavail=63 << 8, f_frsize=4096)}, None),
     )
     for chosen, changed, used in cases:
         monkeypatch.setattr(tempfile, "tempdir", chosen)

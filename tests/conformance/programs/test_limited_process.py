@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -258,10 +259,7 @@ def test_a_program_that_cannot_be_run_is_told_as_ever(tmp_path: Path) -> None:
 
 
 def test_a_start_without_free_descriptors_closes_its_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> tuple[socket.socket, socket.socket]:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(socket, "socketpair", fail)
+    monkeypatch.setattr(socket, "socketpair", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
     before = psutil.Process().num_fds()
     with pytest.raises(OSError, match="Too many open files"):
         launcher._supervised(lambda _: None, *launcher._pipes())

@@ -203,20 +203,14 @@ def labelled(text: str, label: str) -> list[str]:
     return [line[12:] for line in text.splitlines() if line.startswith(f"  {label:<9} ")]
 
 
-def test_a_case_of_every_sort_says_one_thing_in_all_forms() -> None:
-    cases = one_of_each(committed().cases)
-    assert len(cases) > 200
-    say_one_thing(cases[::2])
+SORTS = one_of_each(committed().cases)[::2]
+PARTS = [pytest.param(committed().cases[part::8], marks=pytest.mark.nightly) for part in range(8)]
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("part", range(8))
-def test_every_case_says_one_thing_in_all_forms(part: int) -> None:
-    say_one_thing(committed().cases[part::8])
-
-
-def say_one_thing(cases: Sequence[Case]) -> None:
+@pytest.mark.parametrize("cases", [SORTS, *PARTS], ids=range(9))
+def test_every_case_says_one_thing_in_all_forms(cases: Sequence[Case]) -> None:
     """Judge right and wrong answers to each case, and compare all texts about them."""
+    assert len(cases) > 100
     for case in cases:
         step, told = case.steps[-1], set()
         for answer in answers(case):

@@ -56,22 +56,19 @@ class OneProcess:
 
 
 @contextmanager
-def one_process(
-    selector: str, folder: Path, device: str, seconds: float = 10.0, env: tuple[str, ...] = ()
-) -> Iterator[OneProcess]:
-    """Start the class ``Chosen`` of a module of fakes."""
+def one_process(folder: Path, device: str, seconds: float, *env: str) -> Iterator[OneProcess]:
     name = folder / "name"
     name.write_text("Right", encoding="utf-8")
     limits = Limits(seconds, confinement=Confinement(env=("STC_CHOSEN", *env)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STC_CHOSEN", str(name))
-        with Session(CaseRunner(resolve(selector), limits, device=device)) as session:
+        with Session(CaseRunner(resolve(loader("Chosen")), limits, device=device)) as session:
             yield OneProcess(session, name)
 
 
 @pytest.fixture(scope="module")
 def fakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
-    with one_process(loader("Chosen"), tmp_path_factory.mktemp("chosen"), "cpu") as process:
+    with one_process(tmp_path_factory.mktemp("chosen"), "cpu", 10.0) as process:
         yield process
 
 
@@ -233,8 +230,7 @@ def accelerator(simulated_library: Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def simulated_fakes(accelerator: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
-    folder = tmp_path_factory.mktemp("chosen")
-    with one_process(loader("Chosen"), folder, accelerator, 30.0, ENV) as process:
+    with one_process(tmp_path_factory.mktemp("chosen"), accelerator, 30.0, *ENV) as process:
         yield process
 
 
