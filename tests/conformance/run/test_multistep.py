@@ -27,7 +27,6 @@ from safetensors_corpus import Case
 from ..suite_runs import load_once, one_of_each
 from ..support import HERE, QUICK, TRIGGER, committed, fake
 
-LIMITS = Limits(5.0, 1 << 30)
 small = partial(fake, module="small_adapter")
 
 
@@ -174,7 +173,7 @@ def test_a_validator_is_held_to_its_verdict_only() -> None:
 
 
 def test_an_answer_nobody_asks_for_is_passed_over() -> None:
-    worker = make_worker(resolve(QUICK), LIMITS)
+    worker = make_worker(resolve(QUICK), Limits())
     worker.start()
     paths = [str(c.path) for c in of_kind("read")[:4]]
     worker.send_ahead([Request("read", path) for path in paths])
