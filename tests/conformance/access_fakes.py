@@ -32,12 +32,6 @@ def write_to_home() -> str:
     return f"wrote to {Path.home()}"
 
 
-def write_to_the_corpus() -> str:
-    # The input itself is a copy in a folder of the reader's own.
-    (Path(os.environ["FAKE_CORPUS"]) / "planted").write_text("x", encoding="ascii")
-    return "wrote to the corpus"
-
-
 def connect() -> str:
     socket.create_connection(("127.0.0.1", int(os.environ["FAKE_PORT"])), 5).close()
     return "connected"
@@ -48,20 +42,14 @@ def kill() -> str:
     return "killed"
 
 
-def fill_own_folder() -> str:
-    with open("/tmp/much", "wb") as file:
-        file.writelines(bytes(1 << 20) for _ in range(300))
-    return "filled"
-
-
 WritesToHome = telling(write_to_home)
 ReadsAKey = telling(lambda: Path(os.environ["FAKE_HOME"], ".ssh", "id_ed25519").read_text(encoding="ascii"))
-WritesToTheCorpus = telling(write_to_the_corpus)
+# The input itself is a copy in a folder of the reader's own.
+WritesToTheCorpus = telling(lambda: str(Path(os.environ["FAKE_CORPUS"], "planted").write_bytes(b"x")))
 Connects = telling(connect)
 Kills = telling(kill)
 CountsProcesses = telling(lambda: " ".join(sorted(filter(str.isdigit, os.listdir("/proc")))))
-FillsItsOwnFolder = telling(fill_own_folder)
-TellsVariables = telling(lambda: " ".join(sorted(os.environ)))
+FillsItsOwnFolder = telling(lambda: str(Path("/tmp/much").write_bytes(bytes(300 << 20))))
 
 
 if __name__ == "__main__":

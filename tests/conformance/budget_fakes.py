@@ -1,11 +1,7 @@
-"""Readers that use time, memory or reads: right about every file, at a known cost.
-
-``python budget_fakes.py`` speaks the protocol itself and lies about its costs.
-"""
+"""Readers that use time, memory or reads: right about every file, at a known cost."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,18 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .known_files import BYTES, SECONDS, holds
+    from .known_files import BYTES, SECONDS, holds, use_processor
     from .quick_reader import Reference
 else:
-    from known_files import BYTES, SECONDS, holds
+    from known_files import BYTES, SECONDS, holds, use_processor
     from quick_reader import Reference
-
-
-def burn(seconds: float = SECONDS) -> None:
-    """Use the processor, however long that takes by the clock."""
-    began = time.thread_time()
-    while time.thread_time() - began < seconds:
-        pass
 
 
 def read_zeros(count: int) -> None:
@@ -56,18 +45,18 @@ def spender(spend: Callable[[_Spends], object]) -> type[_Spends]:
 def burn_at_the_first_file(reader: _Spends) -> None:
     """As one that imports half of its library when it is first used."""
     if reader.files == 1:
-        burn()
+        use_processor()
         read_zeros(1 << 20)
         bytearray(b"\x01" * BYTES)
 
 
 def burn_in_a_child(_: _Spends) -> None:
     folder = os.fspath(Path(__file__).parent)
-    code = f"import sys; sys.path.insert(0, {folder!r}); import budget_fakes; budget_fakes.burn()"
+    code = f"import sys; sys.path.insert(0, {folder!r}); import known_files; known_files.use_processor()"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-Burns = spender(lambda _: burn())
+Burns = spender(lambda _: use_processor())
 BurnsAtItsFirstFile = spender(burn_at_the_first_file)
 BurnsInAChild = spender(burn_in_a_child)
 Sleeps = spender(lambda _: time.sleep(2 * SECONDS))
@@ -81,7 +70,7 @@ class OneProcessor(_Spends):
     def spend(self, path: str) -> None:
         if holds(path):
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-            burn(float(os.environ["FAKE_BURNS"]))
+            use_processor(float(os.environ["FAKE_BURNS"]))
 
 
 class TakesLongerAndLonger(_Spends):
@@ -90,25 +79,3 @@ class TakesLongerAndLonger(_Spends):
     def spend(self, path: str) -> None:
         if holds(path) and self.files > 1:
             raise MemoryError
-
-
-def liar() -> None:
-    for line in sys.stdin:
-        request = json.loads(line)
-        if request["cmd"] == "stop":
-            return
-        if request["cmd"] == "start":
-            answer: dict[str, Any] = {"protocol": 1, "implementation": {"name": "liar"}, "steps": ["read"]}
-        else:
-            burn()
-            rows = [{"name": row[0]} for row in Reference().read(request["path"])["tensors"]]
-            answer = {"seq": request["seq"], "outcome": "accept", "tensors": rows}
-            answer |= {"cpu_ms": 0.001, "wall_ms": 0.001}
-        print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) == 1:
-        liar()
-    elif holds(sys.argv[1]):  # as a program that says yes or no
-        burn()

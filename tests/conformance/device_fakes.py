@@ -8,12 +8,11 @@ that each can be held against any case. Torch takes seconds to import, so only t
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from known_files import holds
@@ -119,7 +118,6 @@ def moved(tensor: Any, _: str) -> Any:
 
 Unaligned = each(moved)
 OtherBytes = each(lambda tensor, _: tensor + 1)
-Elsewhere = each(lambda tensor, _: tensor.to("meta"))
 NoTensor = each(lambda _tensor, _device: "tensor")
 
 
@@ -138,12 +136,12 @@ class OneBuffer(Right):
         return [(n, c, s, t + 1 if mixed else t) for n, c, s, t in rows]
 
 
-def first(act: Callable[[Any, str], object]) -> type[Right]:
-    """Make a loader that does something with itself and the path before it loads."""
+def first(act: Callable[[Any, str, str], object]) -> type[Right]:
+    """Make a loader that does something with itself, the path and the device before it loads."""
 
     class Acts(Right):
         def device(self, path: str, device: str) -> Any:
-            act(self, path)
+            act(self, path, device)
             return super().device(path, device)
 
     return Acts
@@ -154,13 +152,13 @@ def need_the_main_thread(*_: object) -> None:
         raise RuntimeError("load from the main thread")
 
 
-def refuse_a_second_load(loader: Any, path: str) -> None:
+def refuse_a_second_load(loader: Any, path: str, _: str) -> None:
     if path in vars(loader).setdefault("seen", set()):
         raise OSError("the file is in use")
     loader.seen.add(path)
 
 
-def take_memory(loader: Any, path: str) -> None:
+def take_memory(loader: Any, path: str, _: str) -> None:
     loader._device_bytes += os.path.getsize(path)
 
 
@@ -245,34 +243,14 @@ def take(size: int, device: str) -> Any:
     return torch.empty(size, dtype=torch.uint8, device=device)
 
 
-class KeepsMemory(Right):
-    kept: ClassVar[list[Any]] = []
-
-    def device(self, path: str, device: str) -> Any:
-        self.kept.append(take(4096, device))
-        return super().device(path, device)
+KEPT: list[Any] = []
+KeepsMemory = first(lambda _loader, _path, device: KEPT.append(take(4096, device)))
+ThreeCopies = first(lambda _loader, _path, device: take(16 << 20, device))  # memory while it loads
 
 
-class ThreeCopies(Right):
-    """Needs several times the memory of the tensors while it loads."""
-
-    def device(self, path: str, device: str) -> Any:
-        rows = super().device(path, device)
-        take(16 << 20, device)
-        return rows
-
-
-class Interrupted(KeepsMemory):
+class Interrupted(KeepsMemory):  # type: ignore[misc,valid-type]
     """Frees its staging buffer only after the last tensor."""
 
     def device(self, path: str, device: str) -> Any:
         yield from super().device(path, device)
-        self.kept.clear()
-
-
-class NoTorch(Right):
-    """A loader whose torch cannot be imported."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        sys.modules["torch"] = None  # type: ignore[assignment]
+        KEPT.clear()

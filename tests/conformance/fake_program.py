@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 if not sys.flags.isolated:
-    from known_files import as_bytes, content, holds
+    from known_files import as_bytes, content, holds, use_processor
 
     if sys.argv[1] != "exit":
         from quick_reader import Reference
@@ -184,6 +184,19 @@ def share(_: Answer) -> None:
         os.waitpid(pid, 0)
 
 
+def burn(_: Answer) -> None:
+    use_processor()
+
+
+def say_next(right: Answer) -> None:
+    say({**right, "seq": right["seq"] + 1})
+
+
+def say_with(message: bytes) -> Act:
+    text = b'{"seq": %d, "outcome": "reject", "message": "%s"}\n'
+    return lambda right: write(text % (right["seq"], message))
+
+
 def tensors(right: Answer) -> list[Answer]:
     return [{"name": f"t{number}"} for number in range(int(WORD))]
 
@@ -216,46 +229,27 @@ ACTS: dict[str, tuple[Act, ...]] = {
     "fills": (take(8 << 30), say),
     "talks-and-fills": endless(talk_and_fill),
     "reserves": (lambda _: mmap.mmap(-1, 8 << 30), say),  # pages are handed out as they are touched
+    "good": (say,),
+    "noise": (say,),
+    "wrong-order": (say_next,),
+    "ahead": (say, say_next),  # the next request is answered as well, before anybody asked
+    "forge-next": (say, lambda right: say({"seq": right["seq"] + 1, "outcome": "reject"})),
+    "twice": (say, say),
+    "no-utf-8": (say_with(b"caf\xe9"),),
+    "no-json": (say_with(b"\\d"),),
+    "burns": (burn, say),
+    "lies": (burn, lambda right: say({**right, "cpu_ms": 0.001, "wall_ms": 0.001})),
     "quote": (lambda right: say({**right, "message": WORD}),),
     "long": (lambda right: say({"seq": right["seq"], "outcome": "reject", "message": "x" * int(WORD)}),),
     "rows": (lambda right: say({**right, "metadata": None, "tensors": tensors(right)}),),
     "many-values": (lambda right: say({**right, "metadata": [[]] * 500_000}),),
 }
 """What is done in place of an answer, one after the other."""
-LINES: dict[str, tuple[bytes, ...]] = {
-    "good": (b"GOOD",),
-    "noise": (b"GOOD",),
-    "wrong-order": (b"NEXT",),
-    # The next request is answered as well, before anybody asked.
-    "ahead": (b"GOOD", b"NEXT"),
-    "forge-next": (b"GOOD", b'{"seq": SEQ1, "outcome": "reject"}'),
-    "twice": (b"GOOD", b"GOOD"),
-    "no-utf-8": (b'{"seq": SEQ, "outcome": "reject", "message": "caf\xe9"}',),
-    "no-json": (b'{"seq": SEQ, "outcome": "reject", "message": "\\d"}',),
-}
-"""Lines in place of an answer."""
-
-
-def spelled(line: bytes, right: Answer) -> bytes:
-    following = {**right, "seq": right["seq"] + 1}
-    for place, text in (
-        (b"SEQ1", str(following["seq"])),
-        (b"SEQ", str(right["seq"])),
-        (b"GOOD", json.dumps(right)),
-        (b"NEXT", json.dumps(following)),
-    ):
-        line = line.replace(place, text.encode())
-    return line
-
-
-STARTS: dict[str, Answer] = {"old-protocol": {"protocol": 0}, "bad-steps": {"steps": ["load"]}}
 ONE_STEP = ("long", "rows", "fills", "talks-and-fills")
 """Acts that take so long that one step is enough."""
 
 
 def misbehave(how: str, right: Answer) -> None:
-    for line in LINES.get(how, ()):
-        write(spelled(line, right) + b"\n")
     for act in ACTS.get(how, ()):
         act(right)
 
@@ -278,7 +272,7 @@ def converse(how: str) -> None:
             write(b"a banner that is no JSON\n")
             steps = ["read"] if how in ONE_STEP else ["open", "read"]
             who = {"name": "fake program", "version": "1", "language": "Python"}
-            say({"protocol": 1, "implementation": who, "steps": steps, **STARTS.get(how, {})})
+            say({"protocol": 1, "implementation": who, "steps": steps})
         else:
             asked += 1
             if how == "noise":

@@ -121,10 +121,6 @@ def slowly(path: str) -> Any:
     return Reference().read(path)
 
 
-def refuse_with_a_set(_: str) -> None:
-    raise ValueError(" ".join({f"tensor-{number}" for number in range(40)}))
-
-
 def lie(path: str) -> Any:
     header = Reference().open(path)
     return {**header, "tensors": [(n, d, s, bytes(8)) for n, d, s in header["tensors"]]}
@@ -146,7 +142,6 @@ AllocatesMuch = before(lambda _: bytearray(8 << 30))
 Panics = instead(panic)
 ReturnsNonsense = instead(lambda _: 42)
 SlipsUp = instead(lambda _: undefined_name)  # type: ignore[name-defined]  # noqa: F821
-GoesThroughASet = instead(refuse_with_a_set)
 LiesAboutContent = instead(lie)
 
 # Other effects on the process
@@ -258,15 +253,12 @@ class TellsWhatIsBeside(Reference):
 class ComplainsOfTheFile(Reference):
     """Refuses every file, with its path, its name and its folder in the message."""
 
-    def open(self, path: str) -> Any:
+    def open(self, path: str, *_: object) -> Any:
         print("opening", path)
         stem = os.path.basename(path).removesuffix(".safetensors")
         raise ValueError(f"cannot read {path} ({stem} in {os.path.dirname(path)!r})")
 
-    read = hold = open
-
-    def slice(self, path: str, tensor: str, index: Any) -> Any:
-        self.open(path)
+    read = hold = slice = open
 
 
 # Effects on the folder of the report, which a variable names
@@ -419,11 +411,7 @@ class Noisy(Reference):
         return super().read(path)
 
 
-class Small(Reading):
-    """Right about every file, under another name."""
-
-    name = "small"
-    version = "1"
+Small = type("Small", (Reading,), {"name": "small", "version": "1"})
 
 
 class AlwaysAccepts:
@@ -440,22 +428,10 @@ class AlwaysRejects:
         raise ValueError("no")
 
 
-class RefusesAll(AlwaysRejects):
-    open = AlwaysRejects.read
-
-
-class AlwaysHangs:
-    def read(self, path: str) -> Any:
-        time.sleep(3600)
-
-
-class AlwaysDies:
-    def read(self, path: str) -> Any:
-        os._exit(5)
-
-
-class NoSteps:
-    """Has neither open nor read."""
+RefusesAll = type("RefusesAll", (AlwaysRejects,), {"open": AlwaysRejects.read})
+AlwaysHangs = type("AlwaysHangs", (), {"read": lambda *_: time.sleep(3600)})
+AlwaysDies = type("AlwaysDies", (), {"read": lambda *_: os._exit(5)})
+NoSteps = type("NoSteps", (), {})
 
 
 class OldApi(AlwaysAccepts):

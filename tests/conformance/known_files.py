@@ -6,6 +6,7 @@ The fakes import this by its bare name: they are programs of their own, with thi
 from __future__ import annotations
 
 import json
+import time
 from functools import cache
 from pathlib import Path
 
@@ -45,3 +46,10 @@ def content(path: str) -> tuple[list[tuple[str, str, list[int], bytes]], dict[st
 
 def as_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
+
+
+def use_processor(seconds: float = SECONDS) -> None:
+    """Burn processor time, however long that takes by the clock."""
+    began = time.thread_time()
+    while time.thread_time() - began < seconds:
+        pass

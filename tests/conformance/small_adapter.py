@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from proof.broken.correct.exporter import SmallExporter
 from proof.broken.correct.fetcher import Fetcher, NotTheFileError
@@ -70,7 +70,7 @@ Zeros = but(hold=lambda _, path: ZerosForMissingBytes(Path(path)))
 DiesWhenHeld = but(hold=lambda *_: os.abort())
 DiesInAChild = but(share=lambda _, path: EndsInAnotherProcess(Path(path)))
 WaitsInAChild = but(share=lambda _, path: WaitsFor(Path(path), threading.get_native_id()))
-OnePosition = but(share=lambda _, path: Shared(GoesThenReads(Path(path))))
+OnePosition = but(share=lambda _, path: Shared(Path(path)))
 NotForThreads = type("NotForThreads", (OnePosition,), {"lacks": ("threads", "fork")})
 
 
@@ -88,32 +88,20 @@ class TellsTheAddress(Small):
             raise RuntimeError(f"{err} of {url}") from err
 
 
-class Shared:
-    """A handle whose tensors are inspected after all are read.
-
-    It goes to a position and reads there, with one position for all threads.
-    """
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
+class Shared(GoesThenReads):
+    """Goes to a position and reads there, but only when all threads have asked."""
 
     def tensor(self, name: str) -> Any:
-        look = self._handle.tensor(name)
-        assert callable(look)
-        return LookedAtLate.of(look)
-
-    def close(self) -> None:
-        self._handle.close()
+        return LookedAtLate(super().tensor(name))
 
 
 class LookedAtLate(tuple[Any, ...]):
     """Dtype, shape and bytes, which are read only now."""
 
-    look: Any
+    look: Callable[[], Any]
 
-    @classmethod
-    def of(cls, look: Any) -> LookedAtLate:
-        made = cls((None, None, None))
+    def __new__(cls, look: Callable[[], Any]) -> Self:
+        made = super().__new__(cls, (None, None, None))
         made.look = look
         return made
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -125,34 +126,21 @@ def test_the_folder_of_copies_goes_and_what_took_its_place_stays(
     assert (victim / "kept").exists()
 
 
-def no_direct_io(*_: object) -> int:
-    raise OSError(errno.EINVAL, "Invalid argument")
-
-
-FULL = SimpleNamespace(f_bavail=63 << 8, f_frsize=4096)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /dev/shm")
-@pytest.mark.parametrize(
-    ("chosen", "changed", "used"),
-    [
-        ("/tmp", {}, True),
-        ("/var/tmp", {}, False),
-        ("/tmp", {"open": no_direct_io}, False),
-        ("/tmp", {"statvfs": lambda _: FULL}, False),
-    ],
-)
-def test_small_files_are_in_memory_where_nothing_speaks_against_it(
-    chosen: str, changed: dict[str, Any], used: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", chosen)
-    works = {
-        "open": lambda *_: os.dup(0),
-        "statvfs": lambda _: SimpleNamespace(f_bavail=1 << 20, f_frsize=4096),
-    }
-    for name, call in {**works, **changed}.items():
-        monkeypatch.setattr(os, name, call)
-    assert files.folder_in_memory() == (files.MEMORY_FOLDER if used else None)
+def test_small_files_are_in_memory_where_nothing_speaks_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = SimpleNamespace(f_bavail=1 << 20, f_frsize=4096)
+    works = {"open": lambda *_: os.dup(0), "statvfs": lambda _: free}
+    cases: tuple[tuple[str, dict[str, Any], str | None], ...] = (
+        ("/tmp", {}, files.MEMORY_FOLDER),
+        ("/var/tmp", {}, None),
+        ("/tmp", {"open": Mock(side_effect=OSError(errno.EINVAL, "no direct access"))}, None),
+        ("/tmp", {"statvfs": lambda _: SimpleNamespace(f_bavail=63 << 8, f_frsize=4096)}, None),
+    )
+    for chosen, changed, used in cases:
+        monkeypatch.setattr(tempfile, "tempdir", chosen)
+        for name, call in {**works, **changed}.items():
+            monkeypatch.setattr(os, name, call)
+        assert files.folder_in_memory() == used, (chosen, changed)
 
 
 def test_only_copies_of_heavy_inputs_are_on_a_disk(

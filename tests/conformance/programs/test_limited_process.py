@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -258,10 +259,7 @@ def test_a_program_that_cannot_be_run_is_told_as_ever(tmp_path: Path) -> None:
 
 
 def test_a_start_without_free_descriptors_closes_its_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> tuple[socket.socket, socket.socket]:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(socket, "socketpair", fail)
+    monkeypatch.setattr(socket, "socketpair", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
     before = psutil.Process().num_fds()
     with pytest.raises(OSError, match="Too many open files"):
         launcher._supervised(lambda _: None, *launcher._pipes())
@@ -316,12 +314,24 @@ print([os.getcwd(), os.environb[b"SOME_NAME"], fds, chld, mask, os.getsid(0) == 
 # Memory and number of processes
 
 
-def test_memory_of_what_has_moved_out_of_the_family_counts(tmp_path: Path) -> None:
-    with worker_for("stray-fills", tmp_path / "note", seconds=20) as worker:
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("stray-fills", "used more than 256 MiB of memory in 2 processes; killed"),
+        ("bomb", "ran more than 30 processes at the same time; killed"),
+    ],
+)
+def test_many_processes_are_limited_as_one(
+    how: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limited_process, "MAX_PROCESSES", 30)
+    with worker_for(how, tmp_path / "note", seconds=20) as worker:
+        began = time.monotonic()
         result = worker.ask("read", "trigger")
-    assert result.outcome == "exhausted"
-    assert result.message == "used more than 256 MiB of memory in 2 processes; killed"
-    assert all_end(*pids_in(tmp_path / "note"))
+        assert worker.ask("read", "b").outcome == "reject"
+        assert time.monotonic() - began < 15
+    assert (result.outcome, result.message) == ("exhausted", said)
+    assert how == "bomb" or all_end(*pids_in(tmp_path / "note"))
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -332,17 +342,6 @@ def test_pages_that_processes_share_count_once_if_told(monkeypatch: pytest.Monke
         result = worker.ask("read", "trigger")
     assert result.outcome == ("reject" if known else "exhausted")
     assert known or "processes, shared pages counted in each of them; killed" in result.message
-
-
-def test_processes_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limited_process, "MAX_PROCESSES", 30)
-    with worker_for("bomb", seconds=20) as worker:
-        began = time.monotonic()
-        result = worker.ask("read", "trigger")
-        assert worker.ask("read", "b").outcome == "reject"
-        assert time.monotonic() - began < 15
-    assert result.outcome == "exhausted"
-    assert result.message == "ran more than 30 processes at the same time; killed"
 
 
 def test_a_program_that_spoils_its_folder_ends_no_run(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,11 +89,9 @@ def boxed() -> Confinement:
     return Confinement.of(NAMED, sandbox=True, net=False).with_shown(FILES)
 
 
-def asked(
-    selector: str, confinement: Confinement, case: Case | None = None, *, memory: int = 1 << 30
-) -> StepResult:
+def asked(selector: str, confinement: Confinement, case: Case | None = None) -> StepResult:
     """The answer of a reader about one file."""
-    with Session(CaseRunner(resolve(selector), Limits(10.0, memory, confinement))) as session:
+    with Session(CaseRunner(resolve(selector), Limits(10.0, 1 << 30, confinement))) as session:
         return session.judge(case or cases(TRIGGER)[0]).steps["read"].result
 
 
@@ -211,9 +210,12 @@ NOT_ALLOWED = "--sandbox: bwrap cannot create a sandbox here (bwrap: No permissi
         (None, "--sandbox", NO_BWRAP),
         ("echo 'bwrap: No permissions to create new namespace' >&2\nexit 1", "--sandbox", NOT_ALLOWED),
         (None, "--sandbox-net", "give --sandbox, too"),
+        (None, "--env=NO_SUCH_NAME", "--env NO_SUCH_NAME: this variable is not set; set it for this command"),
+        (None, "--env=HF_TOKEN=secret", "--env 'HF_TOKEN': give only the name of a variable that is set, wi"),
+        (None, "--env=", "--env '': give only the name of a variable"),
     ],
 )
-def test_where_there_can_be_no_sandbox_nothing_is_run(
+def test_with_an_option_that_cannot_work_nothing_is_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str | None, option: str, words: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -222,6 +224,7 @@ def test_where_there_can_be_no_sandbox_nothing_is_run(
         (tmp_path / "bwrap").chmod(0o755)
     result = CliRunner().invoke(run, ["--impl=reference", f"--case={TRIGGER}", option])
     assert (result.exit_code, words in result.output, "pass 1" in result.output) == (2, True, False)
+    assert "secret" not in result.output
 
 
 def test_the_commands_run_in_a_sandbox(boxed: Confinement, few_cases: Path, tmp_path: Path) -> None:
@@ -285,13 +288,10 @@ def test_an_image_is_asked_about_files_that_it_is_shown_and_has_no_more(log: Pat
 
 
 def test_files_of_the_corpus_are_shown_where_they_are_asked_about(log: Path) -> None:
-    worker = make_worker(resolve("oci:reader"), Limits().with_shown(committed().root / "files"))
-    try:
+    with closing(make_worker(resolve("oci:reader"), Limits().with_shown(FILES))) as worker:
         worker.start()
         assert worker.ask("read", str(cases(TRIGGER)[0].path)).outcome == "accept"
         assert worker.ask("read", str(HERE / "support.py")).outcome == "crash"  # the stand-in's way of no
-    finally:
-        worker.close()
 
 
 def test_a_container_writes_nothing_and_has_no_sandbox_around_it(log: Path, tmp_path: Path) -> None:
@@ -356,19 +356,11 @@ WAYS = [
 def test_a_tested_program_gets_no_token_but_a_named_variable(tmp_path: Path, way: tuple[str, ...]) -> None:
     given = given_to(way[0], tmp_path / "none", *way[1:])
     assert not {*SECRETS, *FOR_AN_INDEX} & set(given)
-    assert {"PATH", "HOME", "PYTHONHASHSEED"} <= set(given)
+    assert {"PATH", "HOME"} <= set(given)
+    assert given["PYTHONHASHSEED"] == "0"  # a reader that goes through a set answers alike in every run
     given = given_to(way[0], tmp_path / "named", *way[1:], "--env=HF_TOKEN", "--env=HTTPS_PROXY")
     assert set(given) & {*SECRETS, *FOR_AN_INDEX} == {"HF_TOKEN", "HTTPS_PROXY"}
     assert given["HF_TOKEN"] == "of the caller"
-
-
-@pytest.mark.parametrize(("named", "got"), [((), set()), (("HF_TOKEN",), {"HF_TOKEN"})])
-def test_an_adapter_gets_the_same(named: tuple[str, ...], got: set[str]) -> None:
-    limits = Limits(confinement=Confinement(named))
-    with Session(CaseRunner(resolve(f"py:{FAKES}:TellsVariables"), limits)) as session:
-        told = session.judge(cases(TRIGGER)[0]).steps["read"].result.message.split()
-    assert "PATH" in told
-    assert set(told) & {*SECRETS, *FOR_AN_INDEX} == got
 
 
 def test_an_installed_package_gets_an_index_and_no_token(
@@ -406,18 +398,3 @@ def test_a_target_that_imports_what_it_tests_gets_the_same() -> None:
     made = TargetConfig(("reference",), ("read",), env=("HF_TOKEN",)).environment()
     assert set(made) & {*SECRETS, *FOR_AN_INDEX} == {"HF_TOKEN"}
     assert made["STC_FUZZ_ENV"] == "HF_TOKEN"  # for the workers that it starts itself
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ("NO_SUCH_NAME", "NO_SUCH_NAME: this variable is not set; set it for this command"),
-        ("HF_TOKEN=secret", "'HF_TOKEN': give only the name of a variable that is set, without a value"),
-        ("", "'': give only the name of a variable"),
-    ],
-)
-def test_a_name_that_lets_nothing_through_is_an_error(given: str, words: str) -> None:
-    result = CliRunner().invoke(run, ["--impl=reference", "--env", given])
-    assert result.exit_code == 2
-    assert f"--env {words}" in result.output
-    assert "secret" not in result.output

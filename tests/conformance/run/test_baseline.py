@@ -132,17 +132,17 @@ def test_a_file_with_unknown_keys_is_not_rewritten(tmp_path: Path) -> None:
         due_by(path)
 
 
-@pytest.mark.parametrize(
-    ("version", "profile", "active"),
-    [("1.9", None, ["a/old"]), ("2.0", None, []), ("unknown", None, []), ("2.0", "text", ["a/text"])],
-)
-def test_entries_hold_for_their_versions_and_profile_only(
-    tmp_path: Path, version: str, profile: str | None, active: list[str]
-) -> None:
+def test_entries_hold_for_their_versions_and_profile_only(tmp_path: Path) -> None:
     old = an_entry("read = 'wrong-reject'", "versions = '<2'").replace("a/b", "a/old")
     text = an_entry("read = 'wrong-reject'", "profile = 'text'").replace("a/b", "a/text")
-    baseline = load_baseline(write(tmp_path, old + text), version, profile)
-    assert [e.case for e in baseline.entries] == active
+    path = write(tmp_path, old + text)
+    for version, profile, active in (
+        ("1.9", None, ["a/old"]),
+        ("2.0", None, []),
+        ("unknown", None, []),
+        ("2.0", "text", ["a/text"]),
+    ):
+        assert [e.case for e in load_baseline(path, version, profile).entries] == active, version
 
 
 def test_updating_keeps_comments_and_reasons_and_drops_what_is_fixed(tmp_path: Path) -> None:

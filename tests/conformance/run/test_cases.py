@@ -162,9 +162,13 @@ def test_an_answer_in_between_starts_the_count_of_hangs_anew(worker: Recorder) -
             assert runner.answers(file)
 
 
-@pytest.mark.parametrize(("outcome", "times"), [("hang", 2), ("crash", 0), ("exhausted", 0), ("reject", 0)])
-def test_what_hangs_is_waited_for_again_with_leave(worker: Recorder, outcome: Outcome, times: int) -> None:
-    worker.result = StepResult(outcome)
+@pytest.mark.parametrize(
+    ("outcome", "times", "left"), [("hang", 2, 2), ("crash", 2, 0), ("exhausted", 2, 0), ("reject", 1, 0)]
+)
+def test_a_bad_end_is_asked_again_in_a_fresh_process_and_a_hang_with_leave(
+    worker: Recorder, outcome: Outcome, times: int, left: int
+) -> None:
+    worker.result = StepResult(outcome, "killed")
     asked_before: list[int] = []
 
     @contextmanager
@@ -175,15 +179,11 @@ def test_what_hangs_is_waited_for_again_with_leave(worker: Recorder, outcome: Ou
 
     with closing(CaseRunner(resolve(QUICK))) as runner:
         runner.waiting = leave
-        runner.answers(files(1)[0])
-    assert asked_before == [1, 2, 3, 4][: 2 * times]
-
-
-def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
-    worker.result = StepResult("crash", "killed")
-    assert {step: result.outcome for step, result in answers().items()} == {"open": "crash", "read": "crash"}
-    assert worker.renewed == 2
-    assert asked(worker.asked) == [("/0", "open")] * 2 + [("/0", "read")] * 2
+        found = runner.answers(files(1)[0])
+    assert {step: result.outcome for step, result in found.items()} == {"open": outcome, "read": outcome}
+    assert asked(worker.asked) == [("/0", "open")] * times + [("/0", "read")] * times
+    assert worker.renewed == 2 * (times - 1)
+    assert asked_before == [1, 2, 3, 4][: 2 * left]
 
 
 def answers(item: Input | None = None, **options: Any) -> dict[str, StepResult]:
@@ -206,21 +206,17 @@ def test_a_hang_after_another_failure_is_confirmed_with_more_time_as_well(worker
     assert answers()["open"].outcome == "accept"
 
 
-@pytest.fixture
-def unlimited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each worker that a test makes has an unlimited address space; the others lack memory."""
-    made: list[bool] = []
+def test_large_inputs_and_last_retries_have_no_limit_of_address_space(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unlimited: list[bool] = []
 
     def make(*_: Any, unlimited_address_space: bool = False, **__: Any) -> Recorder:
-        made.append(unlimited_address_space)
+        unlimited.append(unlimited_address_space)
         needs_more = None if unlimited_address_space else NO_MEMORY
         return Recorder(lambda _, limits: ended_early("exhausted") if limits else needs_more)
 
     monkeypatch.setattr(running, "make_worker", make)
-    return made
-
-
-def test_large_inputs_and_last_retries_have_no_limit_of_address_space(unlimited: list[bool]) -> None:
     assert {result.outcome for result in answers().values()} == {"accept"}
     unlimited.clear()
     (case,) = cases(TRIGGER)
@@ -307,36 +303,27 @@ def test_what_does_not_fit_into_memory_is_nobodys_fault(monkeypatch: pytest.Monk
     assert second.verdict == "pass"
 
 
-def test_what_is_sent_ahead_is_one_question_about_a_file_that_is_there() -> None:
+def test_what_is_sent_ahead_is_one_question_and_what_is_counted_is_asked_alone(worker: Recorder) -> None:
     assert is_single_question(files(1)[0])
     assert all(is_single_question(case) for case in cases(TRIGGER, *NEIGHBOURS))
+    counted = [case for case in committed().cases if counts_only(case) and not case.heavy]
     odd = [case for case in committed().cases if case.kind != "read" or case.budget or case.action]
     assert odd
-    assert not any(map(is_single_question, odd))
-
-
-def test_a_case_that_knows_only_a_count_is_asked_for_the_count(worker: Recorder) -> None:
-    case = next(case for case in committed().cases if counts_only(case) and not case.heavy)
-    assert not is_single_question(case)
-    answers(case)
+    assert not any(map(is_single_question, odd + counted))
+    answers(counted[0])
     assert worker.asked
     assert all(request.more == {"summary": True} for request in worker.asked)
 
 
-@pytest.mark.parametrize(
-    ("budget", "outcome", "read_bytes", "over"),
-    [
-        ({"read_bytes": 10}, "accept", 11, True),
-        ({"read_bytes": 10}, "accept", 10, False),
-        ({"read_bytes": 10}, "crash", 11, False),
-        (None, "accept", 11, False),
-    ],
-)
-def test_budgets_bind_clean_results(
-    budget: dict[str, float] | None, outcome: Outcome, read_bytes: int, over: bool
-) -> None:
-    case = replace(cases(TRIGGER)[0], budget=budget)
-    assert bool(within_budget(case, StepResult(outcome, read_bytes=read_bytes)).over_budget) is over
+def test_budgets_bind_clean_results() -> None:
+    (case,), limited = cases(TRIGGER), {"read_bytes": 10}
+    for budget, result, over in (
+        (limited, StepResult("accept", read_bytes=11), 1),
+        (limited, StepResult("accept", read_bytes=10), 0),
+        (limited, StepResult("crash", read_bytes=11), 0),
+        (None, StepResult("accept", read_bytes=11), 0),
+    ):
+        assert len(within_budget(replace(case, budget=budget), result).over_budget) == over, result
 
 
 # Answers that earlier files spoilt, and content from uninitialised memory
@@ -387,30 +374,24 @@ def test_one_who_refuses_all_is_asked_again_once(monkeypatch: pytest.MonkeyPatch
     assert len(asked) == len(valid) + 1
 
 
-LIMITS = Limits(5.0, 512 << 20)
-
-
 # Content from uninitialised memory
 
 
-def note(selector: str) -> str | None:
-    return content_depends_on_heap(resolve(selector), cases("layout/two-dtypes")[0], LIMITS)
+LIMITS = Limits(5.0, 512 << 20)
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("selector", "says"),
     [
-        ("HandsOutFreshMemory", "uninitialised memory: bytes of tensor .* change when fresh memory contains"),
-        ("HandsOutRandomBytes", "content differs from run to run: bytes of tensor "),
+        (fake("HandsOutFreshMemory"), "uninitialised memory: bytes of tensor .* change when fresh memory"),
+        (fake("HandsOutRandomBytes"), "content differs from run to run: bytes of tensor "),
+        *((same, "$") for same in ("reference", fake("HandsOutZeros"), "py:no_such_module:Reader")),
+        (by_exit("good"), "$"),
     ],
 )
-def test_memory_that_was_never_written_is_told_from_random_content(name: str, says: str) -> None:
-    assert re.match(says, note(fake(name)) or "")
-
-
-def test_content_that_is_always_the_same_is_not_noted() -> None:
-    for selector in ("reference", fake("HandsOutZeros"), "py:no_such_module:Reader", by_exit("good")):
-        assert note(selector) is None, selector
+def test_memory_that_was_never_written_is_told_from_random_content(selector: str, says: str) -> None:
+    note = content_depends_on_heap(resolve(selector), cases("layout/two-dtypes")[0], LIMITS)
+    assert re.match(says, note or "")
 
 
 def test_the_note_stands_in_the_detail_of_the_wrong_content(monkeypatch: pytest.MonkeyPatch) -> None:

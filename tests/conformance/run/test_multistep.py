@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from safetensors_conformance.case_verdict import CaseVerdict, StepVerdict
+from safetensors_conformance.case_verdict import CaseVerdict
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.launcher import Confinement
@@ -27,12 +27,11 @@ from safetensors_corpus import Case
 from ..suite_runs import load_once, one_of_each
 from ..support import HERE, QUICK, TRIGGER, committed, fake
 
-LIMITS = Limits(5.0, 1 << 30)
 small = partial(fake, module="small_adapter")
 
 
-def judged(selector: str, cases: Sequence[Case]) -> Iterator[CaseVerdict]:
-    with Session(CaseRunner(resolve(selector), LIMITS)) as session:
+def judged(selector: str, cases: Sequence[Case], seconds: float = 5.0) -> Iterator[CaseVerdict]:
+    with Session(CaseRunner(resolve(selector), Limits(seconds, 1 << 30))) as session:
         session.start()
         session.runner.plan(cases)
         for case in cases:
@@ -163,22 +162,18 @@ def test_a_command_with_a_folder_exports(name: str, case: str, verdict: str, tmp
     "case", [pytest.param("threads-same-tensor-two", marks=pytest.mark.nightly), "forked-same-tensor-two"]
 )
 def test_a_reader_that_waits_for_ever_is_unsafe(case: str) -> None:
-    with Session(CaseRunner(resolve(small("WaitsInAChild")), Limits(0.3, 1 << 30))) as session:
-        verdict = session.judge(committed().by_id[f"concurrent/{case}"])
+    (verdict,) = judged(small("WaitsInAChild"), [committed().by_id[f"concurrent/{case}"]], seconds=0.3)
     assert (verdict.verdict, verdict.final.result.outcome) == ("unsafe", "hang")
 
 
 def test_a_validator_is_held_to_its_verdict_only() -> None:
-    cases = of_kind("read", 29)
-    with Session(CaseRunner(resolve(small("Validator")), LIMITS)) as session:
-        who = session.start()
-        assert (who.steps, who.verdict_only) == (("open",), True)
-        verdicts = [session.judge(c) for c in cases]
+    verdicts = list(judged(small("Validator"), of_kind("read", 29)))
+    assert {step for v in verdicts for step in v.steps} == {"open"}
     assert {v.verdict.partition(":")[0] for v in verdicts} == {"pass", "choice"}
 
 
 def test_an_answer_nobody_asks_for_is_passed_over() -> None:
-    worker = make_worker(resolve(QUICK), LIMITS)
+    worker = make_worker(resolve(QUICK), Limits())
     worker.start()
     paths = [str(c.path) for c in of_kind("read")[:4]]
     worker.send_ahead([Request("read", path) for path in paths])
@@ -195,18 +190,13 @@ def test_an_answer_nobody_asks_for_is_passed_over() -> None:
     ("name", "verdict"), [("Slow", "pass"), ("StuckAtFirst", "unsafe"), ("Hangs", "unsafe")]
 )
 def test_what_is_slow_and_comes_to_an_end_is_no_hang(name: str, verdict: str) -> None:
-    judged = after_another(name, 0.5)
+    before, asked = (committed().by_id[i] for i in ("layout/two-dtypes", TRIGGER))
+    with Session(CaseRunner(resolve(fake(name)), Limits(0.5))) as session:
+        session.judge(before)
+        judged = session.judge(replace(asked, steps=("open",))).steps["open"]
     assert judged.verdict == verdict, judged.detail
     assert ("asked twice: no answer within 0.5 s" in judged.result.message) == (name == "Slow")
     assert ("order-dependent" in judged.result.message) == (name == "StuckAtFirst")
-
-
-def after_another(name: str, seconds: float) -> StepVerdict:
-    """Return the verdict on the step ``open`` of a fake that has read another file before."""
-    before, asked = (committed().by_id[i] for i in ("layout/two-dtypes", TRIGGER))
-    with Session(CaseRunner(resolve(fake(name)), Limits(seconds))) as session:
-        session.judge(before)
-        return session.judge(replace(asked, steps=("open",))).steps["open"]
 
 
 def test_a_file_larger_than_the_address_space_allowed_is_opened_all_the_same() -> None:

@@ -27,12 +27,6 @@ def ask_three(selector: str) -> list[StepResult]:
         worker.close()
 
 
-def test_a_reader_that_goes_through_a_set_answers_alike_in_every_run() -> None:
-    first, second = (ask_three(fake("GoesThroughASet"))[1] for _ in range(2))
-    assert "tensor-7" in first.message
-    assert first.message == second.message
-
-
 def test_last_words_on_stderr_are_kept_with_the_step_that_crashed() -> None:
     before, trigger, after = ask_three(fake("Crashes"))
     assert (before.outcome, trigger.outcome, after.outcome) == ("reject", "crash", "reject")
@@ -94,41 +88,21 @@ METHOD = "  def read(self, path): return []"
         ("raise KeyboardInterrupt", "KeyboardInterrupt"),
         ("import os; os.close(0)", "ended with exit status 1"),
         ("print('x' * 100_000)", "adapter.py has no 'Adapter'"),
+        # Adapters of other files, and programs: the selectors in place of the text.
+        ("py:adapter.py", "did you mean py:adapter.py:Adapter?"),
+        ("py:no_such_module_at_all:Reader", "No module named 'no_such_module_at_all'"),
+        (stdio("no-start"), "configuration file not found"),
     ],
 )
-def test_an_adapter_that_cannot_start_is_told(
+def test_what_cannot_start_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "adapter.py").write_text(text, encoding="utf-8")
-    assert words in failed_start("py:adapter.py:Adapter")
-
-
-def test_an_adapter_is_found_in_a_module_given_instead(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "adapter.py").write_text(f"class Adapter:\n{METHOD}", encoding="utf-8")
-    assert "did you mean py:adapter.py:Adapter?" in failed_start("py:adapter.py")
-
-
-@pytest.mark.parametrize(
-    ("selector", "words"),
-    [
-        ("py:no_such_module_at_all:Reader", "No module named 'no_such_module_at_all'"),
-        (stdio("no-start"), "configuration file not found"),
-        (stdio("old-protocol"), "speaks protocol 0"),
-        (stdio("bad-steps"), "steps"),
-    ],
-)
-def test_a_worker_that_cannot_start_says_why(selector: str, words: str) -> None:
-    assert words in failed_start(selector)
-
-
-def failed_start(selector: str) -> str:
-    worker = make_worker(resolve(selector), LIMITS)
+    selector = text if text.startswith(("py:", "cmd:")) else ""
+    (tmp_path / "adapter.py").write_text(f"class Adapter:\n{METHOD}" if selector else text, encoding="utf-8")
+    worker = make_worker(resolve(selector or "py:adapter.py:Adapter"), LIMITS)
     with pytest.raises(StartError, match="cannot start") as caught:
         worker.start()
     worker.close()
+    assert words in str(caught.value)
     assert "\n" not in str(caught.value)
-    return str(caught.value)
