@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 import psutil
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from safetensors_corpus import Case, Manifest, load_manifest
 
@@ -48,10 +48,16 @@ def by_exit(how: str, *words: object, isolated: bool = False) -> str:
     return stdio("exit", how, *words, "{path}", isolated=isolated).replace("cmd:", "exit:", 1)
 
 
-def call(command: click.Command, *arguments: str | Path) -> tuple[int, str]:
-    """Call a command in this process; return its exit status and what it printed."""
+def invoke(command: click.Command, *arguments: str | Path) -> Result:
+    """Call a command in this process, which ends by no exception."""
     result = CliRunner().invoke(command, [str(argument) for argument in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def call(command: click.Command, *arguments: str | Path) -> tuple[int, str]:
+    """Call a command in this process; return its exit status and what it printed."""
+    result = invoke(command, *arguments)
     return result.exit_code, result.output
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from safetensors_conformance.cli.diff import diff
 from safetensors_conformance.differential import run as differential
@@ -30,7 +30,7 @@ from safetensors_reports.known_failures import (
 )
 
 from ...published_schemas import schema_error
-from ..support import HERE, QUICK, TRIGGER, by_exit, cases, committed, fake
+from ..support import HERE, QUICK, TRIGGER, by_exit, cases, committed, fake, invoke
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -45,9 +45,7 @@ def call(*arguments: str | Path, impls: Impls = (QUICK, SMALL)) -> Result:
     """Run the command; without a triage file unless one is named."""
     options = [str(x) for impl in impls for x in ("--impl", impl)]
     quiet = [] if "--triage" in arguments else ["--no-triage"]
-    result = CliRunner().invoke(diff, [*options, *quiet, *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return invoke(diff, *options, *quiet, *arguments)
 
 
 def doc(*arguments: str | Path, impls: Impls = (QUICK, SMALL)) -> dict[str, Any]:

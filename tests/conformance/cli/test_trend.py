@@ -10,9 +10,9 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from safetensors_conformance.cli.publish import publish as command
+from safetensors_conformance.cli.publish import publish
 from safetensors_conformance.cli.trend import notes_of, trend
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.environment import Environment
@@ -24,7 +24,7 @@ from safetensors_reports.record.run import RunRecord
 
 from ...published_schemas import schema_error
 from ...reports.samples import HOLE, TWICE, failing, run, write_record
-from ..support import TRIGGER, committed, fake
+from ..support import TRIGGER, committed, fake, invoke
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -50,9 +50,7 @@ def call(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argu
 
     monkeypatch.setattr("safetensors_conformance.cli.trend.resolve", known)
     monkeypatch.setattr("safetensors_conformance.implementations.selectors.prepare", missing)
-    result = CliRunner().invoke(trend, ["safetensors", *fakes, *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return invoke(trend, "safetensors", *fakes, *arguments)
 
 
 def doc(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *arguments: str) -> dict[str, Any]:
@@ -111,7 +109,7 @@ def test_programs_stand_for_versions_that_no_index_has() -> None:
     old, new = "a" * 40, "b" * 40
     programs = [f"{old}={fake('AlwaysAccepts')}", f"{new}={RIGHT}"]
     source = "https://example.org/h3.c"
-    result = CliRunner().invoke(trend, ["h3.c", *programs, "--source", source, "--json", *chosen(HOLE)])
+    result = invoke(trend, "h3.c", *programs, "--source", source, "--json", *chosen(HOLE))
     document = json.loads(result.stdout)
     assert (document["implementation"], document["source"]) == ("h3.c", source)
     assert [(v["version"], v["shows"]) for v in document["versions"]] == [
@@ -196,17 +194,11 @@ def test_ctrl_c_keeps_the_versions_that_were_run(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], complaint: str) -> None:
-    result = CliRunner().invoke(trend, list(arguments))
+    result = invoke(trend, *arguments)
     assert (result.exit_code, complaint in " ".join(result.stderr.split())) == (2, True)
 
 
 # ``stc publish`` and histories: runs are added, never replaced, and can be checked
-
-
-def invoke(*args: str | Path) -> Result:
-    result = CliRunner().invoke(command, [str(a) for a in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -222,7 +214,7 @@ def old(version: str, *cases: str) -> RunRecord:
 def out(tmp_path: Path) -> Path:
     """Published reports of version 3."""
     record = write_record(tmp_path / "new.jsonl", old("3"))
-    assert invoke(record, "-o", tmp_path / "pages").exit_code == 0
+    assert invoke(publish, record, "-o", tmp_path / "pages").exit_code == 0
     return tmp_path / "pages"
 
 
@@ -232,7 +224,7 @@ def test_old_releases_go_into_the_history_alone(out: Path, tmp_path: Path) -> No
     write_record(folder / "1.jsonl", old("1", HOLE, TWICE))
     write_record(folder / "2.jsonl", old("2", HOLE))
     before = tree(out)
-    done = invoke(folder, "--history-only", "-o", out)
+    done = invoke(publish, folder, "--history-only", "-o", out)
     assert (done.exit_code, done.output) == (0, f"2 runs added to {out / 'history'}\n")
     after = tree(out)
     changed = {name for name in after if after[name] != before.get(name)}
@@ -243,23 +235,23 @@ def test_old_releases_go_into_the_history_alone(out: Path, tmp_path: Path) -> No
     versions = json.loads(after["implementations.json"])["programs"][0]["versions"]
     assert [row["version"] for row in versions] == ["1", "2", "3"]
     # The same runs again add nothing, and what is there can be checked and made again.
-    assert invoke(folder, "--history-only", "-o", out).output.startswith("0 runs added")
+    assert invoke(publish, folder, "--history-only", "-o", out).output.startswith("0 runs added")
     assert tree(out) == after
-    assert invoke("--check", "-o", out).exit_code == 0
+    assert invoke(publish, "--check", "-o", out).exit_code == 0
     (out / "history/lib.md").unlink()
-    assert invoke("--history-only", "-o", out).exit_code == 0
+    assert invoke(publish, "--history-only", "-o", out).exit_code == 0
     assert tree(out) == after
 
 
 def test_a_run_that_is_published_again_stays_once_in_the_history(out: Path, tmp_path: Path) -> None:
     before = tree(out)
-    assert invoke(tmp_path / "new.jsonl", "-o", out).exit_code == 0
+    assert invoke(publish, tmp_path / "new.jsonl", "-o", out).exit_code == 0
     assert tree(out) == before
     write_record(tmp_path / "new.jsonl", old("4", HOLE))
-    assert invoke(tmp_path / "new.jsonl", "-o", out).exit_code == 0
+    assert invoke(publish, tmp_path / "new.jsonl", "-o", out).exit_code == 0
     assert [json.loads(text)["version"] for text in tree(out)["history/lib.jsonl"].splitlines()] == ["3", "4"]
     # A history needs no reports.
-    assert invoke(tmp_path / "new.jsonl", "--history-only", "-o", tmp_path / "out").exit_code == 0
+    assert invoke(publish, tmp_path / "new.jsonl", "--history-only", "-o", tmp_path / "out").exit_code == 0
     assert set(tree(tmp_path / "out")) == {"history/lib.jsonl", "history/lib.md"}
 
 
@@ -281,7 +273,7 @@ def test_runs_that_cannot_be_compared_are_refused_and_nothing_is_written(out: Pa
         (alone, "lib 0.1: 1 of 1 case have no result because the adapter does not fit this version"),
     ):
         bad = write_record(tmp_path / "bad.jsonl", record)
-        done = invoke(good, bad, "--history-only", "-o", out)
+        done = invoke(publish, good, bad, "--history-only", "-o", out)
         assert (done.exit_code, says in done.output) == (2, True), done.output
         assert tree(out) == before
 
@@ -290,7 +282,7 @@ def test_a_page_beside_its_history_and_a_damaged_history_are_named(out: Path, tm
     for name in ("history/lib.md", "implementations.json"):
         text = (out / name).read_text("utf-8")
         (out / name).write_text(text.replace("lib", "bil", 1), "utf-8")
-        done = invoke("--check", "-o", out)
+        done = invoke(publish, "--check", "-o", out)
         says = f"{out / name}: does not match its history; run stc publish --history-only\n"
         assert (done.exit_code, done.output) == (1, says)
         (out / name).write_text(text, "utf-8")
@@ -298,7 +290,7 @@ def test_a_page_beside_its_history_and_a_damaged_history_are_named(out: Path, tm
         file.write("{}\n")
     before = tree(out)
     for args in (["--check"], [tmp_path / "new.jsonl"], ["--history-only"]):
-        done = invoke(*args, "-o", out)
+        done = invoke(publish, *args, "-o", out)
         assert (done.exit_code, "lib.jsonl, line 2: " in done.output) == (2, True), done.output
         assert tree(out) == before
 
@@ -306,6 +298,6 @@ def test_a_page_beside_its_history_and_a_damaged_history_are_named(out: Path, tm
 def test_all_are_run_to_the_end_however_they_hang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     main = Mock()
     monkeypatch.setattr("safetensors_conformance.cli.publish.run.main", main)
-    assert invoke("-o", tmp_path / "pages").exit_code == 2
+    assert invoke(publish, "-o", tmp_path / "pages").exit_code == 2
     options = main.call_args.args[0]
     assert options[options.index("--max-hangs") + 1] == "0"

@@ -379,7 +379,6 @@ def test_an_adapter_of_ones_own_is_called_as_its_descriptor_says(describe: Descr
     [
         (HEAD.replace("mylib", "safetensors", 1), "the name safetensors is already in use"),
         (HEAD.replace("My library", "\\u001b[2Jred"), "\\u001b[2Jred"),
-        (HEAD + "colour = 1\n", "unknown key 'colour'"),
     ],
 )
 def test_descriptors_of_ones_own_are_documents_of_others(describe: Describe, head: str, says: str) -> None:
@@ -388,9 +387,3 @@ def test_descriptors_of_ones_own_are_documents_of_others(describe: Describe, hea
     assert says in told.output
     assert "\x1b" not in told.output
     assert resolve("reference").descriptor is not None  # whatever others say
-
-
-def test_a_folder_of_descriptors_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STC_IMPLEMENTATIONS", "/no/such/folder")
-    with pytest.raises(SelectorError, match="there is no folder /no/such/folder"):
-        resolve("mylib")
