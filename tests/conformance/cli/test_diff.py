@@ -161,16 +161,13 @@ def test_an_implementation_that_does_not_start_or_fails_leaves_the_others() -> N
     assert "on framing/one-tensor" in found["problems"][0]
 
 
-def test_slices_are_compared_by_those_that_have_them() -> None:
+def test_a_step_is_compared_by_those_that_have_it_unless_that_is_one_alone() -> None:
     whole = f"py:{HERE / 'small_adapter.py'}:WholeTensor"
     impls = (QUICK, whole, fake("AlwaysRejects"))
     found = doc("--case", "slice/integer-last", "--case", "slice/dots-first", "--kind", "slice", impls=impls)
     assert "has no step for any" in found["notes"][0]
     assert {row["sort"] for row in found["disagreements"]} & {"content"}
     assert all(row["subject"].startswith("API-") for row in found["disagreements"])
-
-
-def test_a_step_that_only_one_has_cannot_be_compared() -> None:
     found = doc("--case", "index/two-shards*", impls=("reference", fake("AlwaysRejects")))
     assert (found["exit_status"], "nothing to compare" in found["problems"][-1]) == (2, True)
 

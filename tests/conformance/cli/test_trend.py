@@ -30,8 +30,6 @@ pytestmark = pytest.mark.usefixtures("loaded_once")
 
 SMALL, WRITES_NOTHING = (fake(name, "small_adapter") for name in ("Small", "WritesNothing"))
 RIGHT = fake("Small")
-LOSES = fake("LosesMetadata")
-MISFIT = fake("OldApi")
 TRAILING = "layout/trailing-4-bytes"
 KEPT = "metadata/amount-one-value"
 
@@ -62,7 +60,7 @@ def doc(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argum
 
 
 def test_fixed_and_broken_with_reports_and_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": LOSES}
+    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": fake("LosesMetadata")}
     result = call(monkeypatch, fakes, *chosen(HOLE, KEPT), "--report", tmp_path)
     assert result.exit_code == 0
     first, second = result.stdout.split("1.1 -> 1.2")
@@ -84,7 +82,7 @@ def test_an_adapter_that_does_not_fit_fixes_nothing(monkeypatch: pytest.MonkeyPa
     """The old version lacks a function of the adapter, so it would fail on every file with data."""
     turns = {"data/each-tensor-its-own-bytes": "unknown", HOLE: "unknown"}
     turns |= {"layout/empty-tensor-inside-another-7": "fixed"}
-    document = doc(monkeypatch, {"1.0": MISFIT, "1.1": RIGHT}, *chosen(*turns))
+    document = doc(monkeypatch, {"1.0": fake("OldApi"), "1.1": RIGHT}, *chosen(*turns))
     (passage,) = document["passages"]
     assert {c["case"]: c["turn"] for c in passage["changes"]} == turns
     assert document["versions"][0]["counts"] == {"harness-error": 2, "deviation": 1}
@@ -103,6 +101,11 @@ def test_the_known_bugs_of_a_project_explain_its_changes_under_its_title() -> No
     notes = notes_of(committed(), "mlx", resolve("mlx==0.31.1"))
     assert any(bug.id == "FB-43" for note in notes.values() for bug in note.bugs)
     assert not any(note.bugs for note in notes_of(committed(), "nobody").values())
+    # The option of a choice that is a bug shows it.
+    bug = KnownBug("FB-1", "o/lib#1", "", "accept")
+    shown = [v for v in ("choice:accept", "choice:reject", "unsafe", "pass") if bug.shown_by(v)]
+    assert shown == ["choice:accept", "unsafe"]
+    assert not KnownBug("FB-1", "o/lib#1").shown_by("choice:accept")
 
 
 def test_programs_stand_for_versions_that_no_index_has() -> None:
@@ -116,13 +119,6 @@ def test_programs_stand_for_versions_that_no_index_has() -> None:
         (old, [{"case": HOLE, "verdict": "wrong-accept", "bugs": ["FB-59"]}]),  # FB-59 is one of h3.c
         (new, []),
     ]
-
-
-def test_the_option_of_a_choice_that_is_a_bug_shows_it() -> None:
-    bug = KnownBug("FB-1", "o/lib#1", "", "accept")
-    shown = [v for v in ("choice:accept", "choice:reject", "unsafe", "pass") if bug.shown_by(v)]
-    assert shown == ["choice:accept", "unsafe"]
-    assert not KnownBug("FB-1", "o/lib#1").shown_by("choice:accept")
 
 
 def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:

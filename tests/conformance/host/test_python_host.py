@@ -380,10 +380,7 @@ def test_javascript_tells_content_mistakes_of_an_adapter_and_refusals_of_a_libra
     for way, exception in REFUSALS.items():
         assert (way, answers[way].outcome, answers[way].exception) == (way, "reject", exception)
     assert answers[DIGITS].metadata == {"a": "\x015\x01", "b": "(a list)", "c": None}
-
-
-@node
-def test_an_adapter_in_javascript_without_marks_is_believed(tmp_path: Path) -> None:
+    # An adapter without marks is believed.
     outcomes = {**OWN, "call(fail)": "reject"}
     answers = in_javascript(tmp_path, "false", *outcomes, NOTHING)
     told = (answers.pop(NOTHING).tensors or [ROW])[0]
