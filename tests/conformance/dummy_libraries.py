@@ -377,10 +377,8 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     },
     "modelinfo_cli": lambda lib: {
         "modelinfo.cli.main()": 0,
-        "modelinfo.parsers.safetensors.parse_safetensors_header()": {
-            "w": lib.entry,
-            "__metadata__": {"missing_shards": 0},
-        },
+        "modelinfo.parsers.safetensors.parse_safetensors_header()": lib.header
+        | {"__metadata__": {"missing_shards": 0}},
     },
     "modelvet": lambda lib: {
         "modelvet.verify_path()": Names(accepted=True),
@@ -394,12 +392,8 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     },
     "onnx_safetensors": lambda lib: {
         "onnx_safetensors.save_file()": None,
-        "onnx_safetensors._safetensors_io": lib.thing(
-            {
-                "_read_safetensors()": {"w": lib.row({"tobytes()": lib.data})},
-                "_SAFETENSORS_DTYPE_TO_IR_DTYPE": {"F32": "F32"},
-            }
-        ),
+        "onnx_safetensors._safetensors_io._read_safetensors()": {"w": lib.row({"tobytes()": lib.data})},
+        "onnx_safetensors._safetensors_io._SAFETENSORS_DTYPE_TO_IR_DTYPE": {"F32": "F32"},
         **{f"onnx_ir.{name}": make for name in ("Value", "Graph", "Model", "Tensor")},
     },
     "openvino_genai": lambda lib: {"openvino_genai.Adapter()": Names()},

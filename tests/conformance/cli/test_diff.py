@@ -36,8 +36,6 @@ pytestmark = pytest.mark.usefixtures("loaded_once")
 
 SMALL = fake("Small")
 HOLE = "layout/hole-between-two"
-
-
 Impls = tuple[str, ...]
 
 

@@ -256,12 +256,9 @@ def test_runs_that_cannot_be_compared_are_refused_and_nothing_is_written(out: Pa
     elsewhere, unfinished = old("1", HOLE), old("1", HOLE)
     elsewhere.header["corpus"]["digest"] = "0" * 64
     unfinished.footer = None
-    missing = {
-        "outcome": "reject",
-        "exception": "AttributeError",
-        "message": "module 'l' has no attribute 'f'",
-    }
-    alone = run(failing(HOLE, "wrong-reject", **missing), name="lib", version="0.1")
+    missing = {"exception": "AttributeError", "message": "module 'l' has no attribute 'f'"}
+    row = failing(HOLE, "wrong-reject", outcome="reject", **missing)
+    alone = run(row, name="lib", version="0.1")
     good = write_record(tmp_path / "good.jsonl", old("2"))
     for record, says in (
         (elsewhere, "lib 1: this run used a different corpus"),

@@ -98,21 +98,17 @@ class Loader(Base):
 """
 
 
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a package that cannot be imported as a whole, on the path of modules."""
+def test_a_module_of_a_checkout_runs_without_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "whole"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('needs what is not installed')\n")
     (package / "loader.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
-
-
-def test_a_module_of_a_checkout_runs_without_the_rest(checkout: Path) -> None:
     names = {"whole.options": {"level": 3}}
     made = cut_out.module(None, "whole/loader.py", ("whole", "other"), names)
-    assert made.__file__ == str(checkout / "whole" / "loader.py")
+    assert made.__file__ == str(package / "loader.py")
     path, level, anything = made.Loader().load("model.safetensors")
     assert (path, level) == ("model.safetensors", 3)
     assert isinstance(anything, type)
