@@ -261,7 +261,10 @@ def file_of(folder: Path, name: str, header: bytes, data: bytes = b"") -> str:
 
 
 @every_shim
-def test_digests_are_right_at_every_end_of_block(language: str, program_of: Program, tmp_path: Path) -> None:
+def test_digests_texts_and_paths_of_any_kind_come_through(
+    language: str, program_of: Program, tmp_path: Path
+) -> None:
+    # The sizes are those at every end of a block.
     header, data, want = {}, b"", {}
     for size in (0, 1, 55, 56, 57, 63, 64, 65, 119, 120, 128, 1000):
         content = bytes((size + at) % 251 for at in range(size))
@@ -269,28 +272,23 @@ def test_digests_are_right_at_every_end_of_block(language: str, program_of: Prog
         header[f"t{size}"] = {"dtype": "U8", "shape": [size], "data_offsets": offsets}
         want[f"t{size}"] = ("U8", [size], size, hashlib.sha256(content).hexdigest())
     path = file_of(tmp_path, "blocks", json.dumps(header, separators=(",", ":")).encode(), data)
-    requests = (("read", path), ("open", path), ("count read", path))
-    read, opened, counted = converse(program_of(language), *requests)
+    name, key, value = "a\x7fü\u2028😀'", "k/ß", "<v>&\u202e"
+    entry = '{"dtype":"F32","shape":[],"data_offsets":[0,4]}'
+    text = f'{{"{name}":{entry},"__metadata__":{{"{key}":"{value}"}}}}'
+    folder = tmp_path / 'a "folder"\\ with\ttabs ü😀'
+    folder.mkdir()
+    odd = file_of(folder, "f\n.safetensors", text.encode(), b"\0\0\x80\x3f")
+    requests = [("read", path), ("open", path), ("count read", path)]
+    requests += [("read", odd), ("read", str(folder / "lost\x01")), ("slice", odd)]
+    read, opened, counted, named, missing, other = converse(program_of(language), *requests)
     keys = ("dtype", "shape", "nbytes", "sha256")
     assert {t["name"]: tuple(t[key] for key in keys) for t in read["tensors"]} == want
     assert read["metadata"] is None
     assert {t["name"] for t in opened["tensors"]} == set(want)
     assert all("sha256" not in t and "nbytes" not in t for t in opened["tensors"])
     assert (counted["outcome"], counted["tensor_count"]) == ("accept", len(want))
-
-
-@every_shim
-def test_texts_and_paths_of_any_kind_come_through(language: str, program_of: Program, tmp_path: Path) -> None:
-    name, key, value = "a\x7fü\u2028😀'", "k/ß", "<v>&\u202e"
-    entry = '{"dtype":"F32","shape":[],"data_offsets":[0,4]}'
-    header = f'{{"{name}":{entry},"__metadata__":{{"{key}":"{value}"}}}}'
-    folder = tmp_path / 'a "folder"\\ with\ttabs ü😀'
-    folder.mkdir()
-    path = file_of(folder, "f\n.safetensors", header.encode(), b"\0\0\x80\x3f")
-    requests = (("read", path), ("read", str(folder / "lost\x01")), ("slice", path))
-    read, missing, other = converse(program_of(language), *requests)
-    assert [t["name"] for t in read["tensors"]] == [name]
-    assert read["metadata_items"] == [[key, value]]
+    assert [t["name"] for t in named["tensors"]] == [name]
+    assert named["metadata_items"] == [[key, value]]
     assert (missing["outcome"], other["outcome"]) == ("reject", "unsupported")
 
 
