@@ -102,8 +102,6 @@ def change(row):
     if 'sha256' in row: row['sha256'] = hashlib.sha256(row['sha256'].encode()).hexdigest()
 ## no-json | broken | fail* | the answer is not valid JSON: Invalid \escape
 def spell(answer): return json.dumps(answer).replace('"message": "', '"message": "\\d').encode()
-## nan | valid | fail* | NaN is not a JSON number
-def run(request): return {**good(request), 'cpu_ms': float('nan')}
 ## no-utf-8 | bytes | note | caf\xe9
 def spell(answer): return json.dumps(answer).encode().replace(b'"message": "', b'"message": "caf\xe9')
 ## raw-names | bytes | note | which the harness accepts: b'{"seq"
@@ -116,9 +114,6 @@ def change(row): row['name'] = {'hex': row['name'].encode('utf-8', 'surrogateesc
 ## names-replaced | bytes | note | reports '�' in its place
 LENIENT
 def change(row): row['name'] = row['name'].encode('utf-8', 'surrogateescape').decode('utf-8', 'replace')
-## half-a-byte | bytes | fail | $defs/runAnswer/properties/tensors/items
-LENIENT
-def change(row): row['name'] = row['name'] if row['name'].isascii() else {'hex': 'f'}
 ## dies-at-missing-file | missing | fail | last words: no such file
 def run(request): return good(request) if os.path.exists(request['path']) else sys.exit('no such file')
 ## accepts-everything | broken | fail* | the answer to framing/no-bytes must be reject
