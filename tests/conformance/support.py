@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import signal
 import sys
 import time
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import click
 import psutil
 from click.testing import CliRunner, Result
 
+from safetensors_conformance.implementations.selectors import Target
 from safetensors_corpus import Case, Manifest, load_manifest
 
 HERE = Path(__file__).parent
@@ -77,6 +80,22 @@ def all_end(*pids: int) -> bool:
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     return not left
+
+
+def there(target: Target) -> bool:
+    """True when everything that a known implementation needs is installed."""
+    if target.kind == "node" and shutil.which("node") is None:
+        return False
+    if target.environment is not None:
+        return target.environment.ready
+    assert target.descriptor is not None
+    assert target.entry is not None
+    try:
+        for requirement in target.descriptor.requirements(target.descriptor.version, target.entry):
+            version(requirement.partition("==")[0])
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 @functools.cache

@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.implementations.support import cut_out, lacking
 from safetensors_conformance.run.session import CaseRunner, Session, smoke
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 
-from ..support import committed
-from .known import every_known, there
+from ..support import committed, there
+
+SELECTORS = [d.selector(e) for d in descriptors().values() for e in d.entries]
+BY_DAY = {"reference", "safetensors", "netron", "modelvet"}
+"""One each in Python, Rust, JavaScript and C; that of torch has a test of its own."""
 
 CASES = {
     **{
@@ -50,7 +54,9 @@ def not_refused(session: Session) -> list[str]:
     return found
 
 
-@every_known
+@pytest.mark.parametrize(
+    "selector", [s if s in BY_DAY else pytest.param(s, marks=pytest.mark.nightly) for s in SELECTORS]
+)
 def test_an_installed_implementation_passes_the_smoke_cases_and_lacks_what_is_declared(selector: str) -> None:
     target = resolve(selector)
     if not there(target):

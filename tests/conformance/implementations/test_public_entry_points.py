@@ -22,8 +22,7 @@ from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.worker.worker import Limits, make_worker
 from safetensors_corpus import Case
 
-from ..support import committed
-from .known import there
+from ..support import committed, there
 
 ENTRIES = [(d, e) for d in descriptors().values() for e in d.entries]
 COMPARED = [(d, e) for d, e in ENTRIES if e.public and e.public.adapter]
