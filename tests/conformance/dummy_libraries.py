@@ -171,7 +171,7 @@ def make(*_: Any, **__: Any) -> Made:
     return Made()
 
 
-TORCH: dict[str, Any] = {
+FRAMEWORKS: dict[str, Any] = {
     "torch.__version__": "1.0",
     "torch.float32": "float32",
     "torch.uint8": "uint8",
@@ -179,15 +179,15 @@ TORCH: dict[str, Any] = {
     "torch.nn": Names(Parameter=lambda tensor: tensor),
     "torch.empty": make,
     "torch.frombuffer": make,
-}
-MLX: dict[str, Any] = {
     "mlx.core.set_default_device": lambda _: None,
     "mlx.core.cpu": None,
     "mlx.core.array": make,
     "mlx.core.eval()": None,
     **{f"mlx.core.{name}": name for name in ("bool_", "uint8", "float32")},
+    "jax.config": Names(update=lambda *_: None),
+    "jax.numpy": Names(asarray=make),
 }
-JAX: dict[str, Any] = {"jax.config": Names(update=lambda *_: None), "jax.numpy": Names(asarray=make)}
+"""Names that adapters of every library find."""
 
 
 def a_class(**members: Any) -> type:
@@ -251,8 +251,6 @@ def safetensors_frameworks(lib: Library) -> dict[str, Any]:
         found |= {f"{name}.load_file()": {"w": lib.tensor}, f"{name}.save_file()": None}
     return {
         **{f"safetensors.{name}": value for name, value in found.items()},
-        **JAX,
-        **MLX,
         "paddle.float32": "float32",
         "paddle.to_tensor": make,
         "tensorflow.convert_to_tensor": make,
@@ -360,7 +358,6 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     },
     "mindspore": lambda lib: {"mindspore.load_checkpoint()": {"w": lib.thing({"asnumpy()": lib.array})}},
     "mlx": lambda lib: {
-        **MLX,
         "mlx.core.load(*)": lambda *_, return_metadata=False, **__: lib.give(
             ({"w": lib.tensor}, {"a": "b"}) if return_metadata else {"w": lib.tensor}
         ),
@@ -398,7 +395,6 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     },
     "openvino_genai": lambda lib: {"openvino_genai.Adapter()": Names()},
     "orbax": lambda lib: {
-        **JAX,
         "orbax.checkpoint.experimental.v1.options": Names(CheckpointLayout=Names(SAFETENSORS=1)),
         "orbax.checkpoint.experimental.v1.Context()": lib.manager(),
         "orbax.checkpoint.experimental.v1.load()": {
@@ -477,7 +473,7 @@ def modules(adapter: str, library: Library) -> dict[str, ModuleType]:
     """Make the modules of a library, each of which counts as a package of whatever is below it."""
     made: dict[str, ModuleType] = {}
     names = (FOLDERS.get(adapter) or FOLDERS[adapter.partition("/")[0]])(library)
-    for full, value in library.names(TORCH | names).items():
+    for full, value in library.names(FRAMEWORKS | names).items():
         module, _, name = full.rpartition(".")
         parts = module.split(".")
         for end in range(1, len(parts) + 1):

@@ -30,8 +30,6 @@ pytestmark = pytest.mark.usefixtures("loaded_once")
 
 SMALL, WRITES_NOTHING = (fake(name, "small_adapter") for name in ("Small", "WritesNothing"))
 RIGHT = fake("Small")
-TRAILING = "layout/trailing-4-bytes"
-KEPT = "metadata/amount-one-value"
 
 
 def call(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *arguments: str | Path) -> Result:
@@ -61,7 +59,7 @@ def doc(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argum
 
 def test_fixed_and_broken_with_reports_and_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": fake("LosesMetadata")}
-    result = call(monkeypatch, fakes, *chosen(HOLE, KEPT), "--report", tmp_path)
+    result = call(monkeypatch, fakes, *chosen(HOLE, "metadata/amount-one-value"), "--report", tmp_path)
     assert result.exit_code == 0
     first, second = result.stdout.split("1.1 -> 1.2")
     for words in ("1.0 -> 1.1   fixed 1   broken 0", "OFF-07", f"{HOLE}: Four bytes between two tensors"):
@@ -148,7 +146,7 @@ def test_a_version_that_dies_on_and_on_is_given_up(monkeypatch: pytest.MonkeyPat
 def test_a_public_trend_tells_of_a_death_only_where_a_report_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bug is recorded for versions below 0.3.1; an adapter that dies over all files does not fit."""
     versions = {"0.3.0": fake("AlwaysDies"), "1.0": fake("AlwaysDies"), "1.1": RIGHT}
-    public = doc(monkeypatch, versions, "--case", TRAILING, "--public")
+    public = doc(monkeypatch, versions, "--case", "layout/trailing-4-bytes", "--public")
     assert [row["counts"] for row in public["versions"]] == [{"harness-error": 1}, {"pass": 1}, {"pass": 1}]
     assert [len(passage["changes"]) for passage in public["passages"]] == [1, 0]
 

@@ -30,8 +30,6 @@ CASES = {
 }
 """Feature -> valid cases that need it, and nothing else that anybody lacks, to be read and to be written."""
 
-REFUSED = ("reject", "unsupported")
-
 
 def witnesses(feature: str) -> list[Case]:
     return [committed().by_id[case] for case in CASES[feature]]
@@ -49,7 +47,7 @@ def not_refused(session: Session) -> list[str]:
         found += [
             f"{feature}, {verdict.case.id}: {verdict.verdict}"
             for verdict in asked
-            if {step.result.outcome for step in verdict.steps.values()}.isdisjoint(REFUSED)
+            if {step.result.outcome for step in verdict.steps.values()}.isdisjoint({"reject", "unsupported"})
         ]
     return found
 

@@ -52,11 +52,7 @@ def write(answer):
     sys.stdout.buffer.write(spell(answer) + b'\\n')
     sys.stdout.flush()
 
-def chatter(answer): pass
-
 def stop(): sys.exit(0)
-
-def end(): pass
 
 run = good
 #CHANGES
@@ -68,8 +64,6 @@ for line in sys.stdin:
         continue
     answer = started(request) if request["cmd"] == "start" else run(request)
     write(answer)
-    chatter(answer)
-end()
 """
 
 LENIENT = """
@@ -141,13 +135,13 @@ class Input:
             yield piece.splitlines()[-1]
 sys.stdin = Input()
 ## answers-twice | valid | fail* | differs from that of the request
-def chatter(answer): 'seq' in answer and write(answer)
+def spell(answer): return b'\n'.join([json.dumps(answer).encode()] * (1 + ('seq' in answer)))
 ## chatters | noise | note | ignored 3 lines
 def run(request): print('reading', request['path'], flush=True); return good(request)
 ## ignores-stop | stop | fail | the program is still running 0.75 s after the stop request
 def stop(): pass
 ## stays | end | fail | the program is still running 0.75 s after the end of standard input
-def end(): time.sleep(60)
+import atexit; atexit.register(time.sleep, 60)
 ## ends-badly | stop | note | exits with status 3
 def stop(): sys.exit(3)
 ## slow-announces-slice | slice | note | unsupported
