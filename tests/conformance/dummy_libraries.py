@@ -314,13 +314,8 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     },
     "fastsafetensors": lambda lib: {
         "fastsafetensors.SafeTensorsFileLoader()": lib.thing(
-            {
-                "add_filenames()": None,
-                "get_keys()": ["w"],
-                "get_shape()": lib.shape,
-                "copy_files_to_device()": lib.thing({"get_tensor()": lib.tensor, "close()": None}),
-                "close()": None,
-            }
+            {"add_filenames()": None, "get_keys()": ["w"], "get_shape()": lib.shape, "close()": None}
+            | {"copy_files_to_device()": lib.thing({"get_tensor()": lib.tensor, "close()": None})}
         ),
         "fastsafetensors.SingleGroup()": Names(),
         "fastsafetensors.fastsafe_open()": lib.opened(lib.tensor, {"metadata()": {lib.path: {"a": "b"}}}),

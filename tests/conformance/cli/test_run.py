@@ -197,7 +197,7 @@ def test_a_run_is_held_to_its_baseline_and_says_why_it_fails_even_if_it_is_quiet
     defaults = "why = 'not analysed'\nissue = 'unreported'\nreview_by = 2099-01-01\n"
     path.write_text(f"{defaults}expected = [{', '.join(entries)}]\n", encoding="utf-8")
     chosen = [*(word for case in cases for word in ("--case", case)), "--no-smoke"]
-    command = ("--impl", selector, "--baseline", path, *chosen)
+    command = ("--impl", selector, "--baseline", str(path), *chosen)
     status, out = call(run, *command, "--quiet")
     assert (status, f"{says}; the first one is framing/no-bytes; {path}" in out) == (1, True), out
     status, out = call(run, *command, "--report", tmp_path / "out")

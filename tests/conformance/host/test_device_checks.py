@@ -63,16 +63,13 @@ class Tensor(bytearray):
         self.card.take(-len(self))
 
 
-Rows = Iterator[tuple[str, str, list[int], Tensor]]
-
-
-def one_by_one(card: Card, names: str = "ab", size: int = 8, **more: Any) -> Rows:
+def one_by_one(card: Card, names: str = "ab", size: int = 8, **more: Any) -> Iterator[tuple[Any, ...]]:
     """Hand out tensors of their own, so that one is on the card at a time, as each is dropped."""
     for name in names:
         yield name, "F32", [2], Tensor(card, name.encode() * size, **more)
 
 
-def in_one_buffer(card: Card) -> Rows:
+def in_one_buffer(card: Card) -> Iterator[tuple[Any, ...]]:
     """Give all tensors but the middle one back after the last."""
     rows = [*one_by_one(card, "abcde")]
     yield from rows

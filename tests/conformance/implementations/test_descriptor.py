@@ -62,14 +62,17 @@ def test_areas_are_those_of_the_corpus_and_follow_from_the_documentation() -> No
     assert files & set(python.areas) == files & set(script.areas)
 
 
-def test_every_adapter_file_belongs_to_an_entry() -> None:
+def test_every_adapter_file_belongs_to_an_entry_and_lacks_features_that_cases_have() -> None:
     named = [e for _, entry in ENTRIES for e in (entry, entry.whole) if e]
     used = {e.adapter.partition(":")[0] for e in named if e.adapter}
     sources = [(d.folder.name, d.source) for d in KNOWN if d.source]
     used |= {f"{folder}/program.py" for folder, source in sources if "python3" in source.toolchain}
-    files = (path for document in FILES for path in document.parent.iterdir())
+    files = [path for document in FILES for path in document.parent.iterdir() if path.is_file()]
     found = {path.relative_to(HERE).as_posix() for path in files if path.suffix in (".py", ".mjs")}
     assert found == used
+    features = {feature for case in load_manifest().cases for feature in case.features}
+    for path in files:
+        assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', path.read_text(encoding="utf-8"))) <= features, path
 
 
 def test_what_is_installed_is_pinned() -> None:
@@ -91,12 +94,6 @@ def test_what_takes_longest_comes_first_and_nothing_is_left_out() -> None:
     assert {"mlx", "orbax"} <= set(long)
     assert sorted(names[: len(long)]) == sorted(long)
     assert names.index("candle") > names.index("vllm") >= len(long)
-
-
-def test_adapters_and_programs_lack_features_that_cases_have() -> None:
-    features = {feature for case in load_manifest().cases for feature in case.features}
-    for path in (path for document in FILES for path in document.parent.iterdir() if path.is_file()):
-        assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', path.read_text(encoding="utf-8"))) <= features, path
 
 
 def test_each_resolves_and_tells_its_facts_and_what_is_listed_never_runs_beside_the_suite() -> None:

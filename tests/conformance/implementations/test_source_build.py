@@ -80,21 +80,14 @@ def describe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, repository: Path) 
     monkeypatch.setenv("STC_IMPLEMENTATIONS", str(tmp_path / "own"))
     folder = tmp_path / "own" / "mylib"
 
-    def write(
-        more: str = BUILD,
-        *,
-        program: str = PYTHON,
-        kind: str = "git",
-        address: str = "",
-        revision: str = "",
-        head: str = HEAD,
-    ) -> Path:
+    def write(more: str = BUILD, program: str = PYTHON, head: str = HEAD, **given: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
-        address = address or f"file://{tmp_path / 'link'}"
-        revision = revision or git(repository, "rev-parse", "HEAD")
-        source = f'[source]\nkind = "{kind}"\naddress = "{address}"\nrevision = "{revision}"\n{more}\n'
-        entry = f"\n[[entry]]\nabout = 'mylib.load'\nprogram = {program}\n"
-        (folder / "implementation.toml").write_text(head + source + entry, encoding="utf-8")
+        source = {"kind": "git", "address": f"file://{tmp_path / 'link'}"}
+        source |= {"revision": git(repository, "rev-parse", "HEAD"), **given}
+        lines = (f'{key} = "{value}"' for key, value in source.items())
+        entry = f"[[entry]]\nabout = 'mylib.load'\nprogram = {program}\n"
+        text = "\n".join((head, "[source]", *lines, more, entry))
+        (folder / "implementation.toml").write_text(text, encoding="utf-8")
         return folder
 
     return write
