@@ -1,6 +1,6 @@
 """Fakes of the libraries with an adapter: they return values chosen by a test, or raise errors.
 
-``LIBRARIES`` has one for every adapter in Python, as the names that the adapter imports. What a real library
+``FOLDERS`` has one for every adapter in Python, as the names that the adapter imports. What a real library
 hands out is imitated as far as the adapter looks at it.
 """
 
@@ -77,6 +77,9 @@ class Library:
     def row(self, more: dict[str, Any] | None = None) -> Names:
         """A description of the tensor."""
         return self.thing({"name": "w", "dtype": self.dtype, "shape": self.shape, **(more or {})})
+
+    def listed(self, more: dict[str, Any] | None = None) -> Names:
+        return Names(tensors=[self.row(more)], metadata={"a": "b"})
 
     def parsed(self) -> Names:
         return Names(tensors={"w": self.row()}, metadata={"a": "b"})
@@ -168,7 +171,7 @@ def make(*_: Any, **__: Any) -> Made:
     return Made()
 
 
-TORCH: dict[str, Any] = {
+FRAMEWORKS: dict[str, Any] = {
     "torch.__version__": "1.0",
     "torch.float32": "float32",
     "torch.uint8": "uint8",
@@ -176,15 +179,15 @@ TORCH: dict[str, Any] = {
     "torch.nn": Names(Parameter=lambda tensor: tensor),
     "torch.empty": make,
     "torch.frombuffer": make,
-}
-MLX: dict[str, Any] = {
     "mlx.core.set_default_device": lambda _: None,
     "mlx.core.cpu": None,
     "mlx.core.array": make,
     "mlx.core.eval()": None,
     **{f"mlx.core.{name}": name for name in ("bool_", "uint8", "float32")},
+    "jax.config": Names(update=lambda *_: None),
+    "jax.numpy": Names(asarray=make),
 }
-JAX: dict[str, Any] = {"jax.config": Names(update=lambda *_: None), "jax.numpy": Names(asarray=make)}
+"""Names that adapters of every library find."""
 
 
 def a_class(**members: Any) -> type:
@@ -203,7 +206,6 @@ def cut_out(lib: Library) -> dict[str, Any]:
     """The module that vLLM and SGLang have in common."""
     iterators = ("", "multi_thread_", "buffered_multi_thread_")
     return {
-        **TORCH,
         "dummy_paddleformers.should_skip_weight()": False,
         "dummy_paddleformers.filter_duplicate_safetensors_files()": ["one"],
         **{f"dummy_paddleformers.{kind}safetensors_weights_iterator()": lib.pairs for kind in iterators},
@@ -226,7 +228,7 @@ def pure_safetensors(lib: Library) -> dict[str, Any]:
     }
 
 
-def safetensors(lib: Library) -> dict[str, Any]:
+def safetensors(lib: Library, package: str = "safetensors") -> dict[str, Any]:
     found = {
         "SafetensorError": OwnError,
         "deserialize()": [("w", {**lib.entry, "data": lib.data})],
@@ -239,7 +241,7 @@ def safetensors(lib: Library) -> dict[str, Any]:
         **{f"torch.{name}()": {"w": lib.tensor} for name in ("load", "load_file")},
         "torch.save_file()": None,
     }
-    return TORCH | {f"safetensors.{name}": value for name, value in found.items()}
+    return {f"{package}.{name}": value for name, value in found.items()}
 
 
 def safetensors_frameworks(lib: Library) -> dict[str, Any]:
@@ -249,8 +251,6 @@ def safetensors_frameworks(lib: Library) -> dict[str, Any]:
         found |= {f"{name}.load_file()": {"w": lib.tensor}, f"{name}.save_file()": None}
     return {
         **{f"safetensors.{name}": value for name, value in found.items()},
-        **JAX,
-        **MLX,
         "paddle.float32": "float32",
         "paddle.to_tensor": make,
         "tensorflow.convert_to_tensor": make,
@@ -283,12 +283,11 @@ def torch_dcp(lib: Library) -> dict[str, Any]:
     }
     named = {f"torch.distributed.checkpoint.{name}": value for name, value in checkpoint.items()}
     made = Made(reshape=lib.function(lib.tensor))
-    return {**TORCH, "torch.empty": lib.function(made), **named}
+    return {"torch.empty": lib.function(made), **named}
 
 
 FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     "accelerate": lambda lib: {
-        **TORCH,
         "torch.Tensor": a_class(),
         "torch.device": lambda _: None,
         "torch.nn": Names(Module=a_class()),
@@ -296,9 +295,7 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
         "accelerate.utils.load_state_dict()": {"w": lib.tensor},
     },
     "adaptersentry": lambda lib: {
-        "adaptersentry.parsers.adapter_file.open_adapter()": Names(
-            not_analyzed=[Names(category="unsupported")]
-        ),
+        "adaptersentry.parsers.adapter_file.open_adapter()": Names(not_analyzed=[Names(category="other")]),
         "adaptersentry.parsers.safetensors.ALLOWED_DTYPES": {"F32": 4},
         "adaptersentry.schemas.errors.ErrorCategory": Names(MALFORMED="malformed"),
     },
@@ -307,16 +304,8 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
         "candle.utils.load_safetensors()": {"w": lib.row()},
         "candle.utils.save_safetensors()": None,
     },
-    "cryptotensors": lambda lib: {
-        "cryptotensors.SafetensorError": OwnError,
-        "cryptotensors.deserialize()": [("w", {**lib.entry, "data": lib.data})],
-        "cryptotensors.serialize_file()": None,
-        "cryptotensors.safe_open()": lib.opened(lib.array),
-        "cryptotensors.numpy.load_file()": {},
-        "cryptotensors.numpy.save_file()": None,
-    },
+    "cryptotensors": lambda lib: safetensors(lib, "cryptotensors"),
     "diffusers": lambda lib: {
-        **TORCH,
         "diffusers.ConfigMixin": a_class(),
         "diffusers.ModelMixin": a_class(),
         "diffusers.configuration_utils.register_to_config": lambda function: function,
@@ -324,15 +313,9 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
         "diffusers.utils.hub_utils._get_checkpoint_shard_files()": (["one"], None),
     },
     "fastsafetensors": lambda lib: {
-        **TORCH,
         "fastsafetensors.SafeTensorsFileLoader()": lib.thing(
-            {
-                "add_filenames()": None,
-                "get_keys()": ["w"],
-                "get_shape()": lib.shape,
-                "copy_files_to_device()": lib.thing({"get_tensor()": lib.tensor, "close()": None}),
-                "close()": None,
-            }
+            {"add_filenames()": None, "get_keys()": ["w"], "get_shape()": lib.shape, "close()": None}
+            | {"copy_files_to_device()": lib.thing({"get_tensor()": lib.tensor, "close()": None})}
         ),
         "fastsafetensors.SingleGroup()": Names(),
         "fastsafetensors.fastsafe_open()": lib.opened(lib.tensor, {"metadata()": {lib.path: {"a": "b"}}}),
@@ -354,7 +337,6 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     },
     "hayward": lambda lib: {"hayward.ModelFileScanner": lambda: lib.thing({"scan_file()": []})},
     "huggingface_hub": lambda lib: {
-        **TORCH,
         "huggingface_hub.parse_local_safetensors_file_metadata()": lib.parsed(),
         "huggingface_hub.load_state_dict_from_file()": {"w": lib.tensor},
         "huggingface_hub.load_torch_model(*)": lib.into_model,
@@ -367,12 +349,10 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
         "httpx2.": None,
     },
     "instanttensor": lambda lib: {
-        **TORCH,
         "instanttensor.safe_open()": lib.manager({"tensors()": lib.pairs}),
     },
     "mindspore": lambda lib: {"mindspore.load_checkpoint()": {"w": lib.thing({"asnumpy()": lib.array})}},
     "mlx": lambda lib: {
-        **MLX,
         "mlx.core.load(*)": lambda *_, return_metadata=False, **__: lib.give(
             ({"w": lib.tensor}, {"a": "b"}) if return_metadata else {"w": lib.tensor}
         ),
@@ -381,9 +361,7 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     "model_fingerprint": lambda lib: {
         "model_fingerprint.FileReader()": lib.manager(),
         "model_fingerprint.main()": 0,
-        "model_fingerprint.parse_safetensors()": Names(
-            tensors=[lib.row({"dims": lib.shape})], metadata={"a": "b"}
-        ),
+        "model_fingerprint.parse_safetensors()": lib.listed({"dims": lib.shape}),
     },
     "modelaudit": lambda lib: {
         "modelaudit.IssueSeverity": Names(DEBUG=0, INFO=1),
@@ -391,10 +369,8 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     },
     "modelinfo_cli": lambda lib: {
         "modelinfo.cli.main()": 0,
-        "modelinfo.parsers.safetensors.parse_safetensors_header()": {
-            "w": lib.entry,
-            "__metadata__": {"missing_shards": 0},
-        },
+        "modelinfo.parsers.safetensors.parse_safetensors_header()": lib.header
+        | {"__metadata__": {"missing_shards": 0}},
     },
     "modelvet": lambda lib: {
         "modelvet.verify_path()": Names(accepted=True),
@@ -408,17 +384,12 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     },
     "onnx_safetensors": lambda lib: {
         "onnx_safetensors.save_file()": None,
-        "onnx_safetensors._safetensors_io": lib.thing(
-            {
-                "_read_safetensors()": {"w": lib.row({"tobytes()": lib.data})},
-                "_SAFETENSORS_DTYPE_TO_IR_DTYPE": {"F32": "F32"},
-            }
-        ),
+        "onnx_safetensors._safetensors_io._read_safetensors()": {"w": lib.row({"tobytes()": lib.data})},
+        "onnx_safetensors._safetensors_io._SAFETENSORS_DTYPE_TO_IR_DTYPE": {"F32": "F32"},
         **{f"onnx_ir.{name}": make for name in ("Value", "Graph", "Model", "Tensor")},
     },
     "openvino_genai": lambda lib: {"openvino_genai.Adapter()": Names()},
     "orbax": lambda lib: {
-        **JAX,
         "orbax.checkpoint.experimental.v1.options": Names(CheckpointLayout=Names(SAFETENSORS=1)),
         "orbax.checkpoint.experimental.v1.Context()": lib.manager(),
         "orbax.checkpoint.experimental.v1.load()": {
@@ -429,9 +400,7 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     "paddlenlp": paddleformers,
     "pure_safetensors": pure_safetensors,
     "quantbenchx": lambda lib: {
-        "quantbenchx.profile_safetensors()": Names(
-            tensors=[lib.row({"dtype": Names(value=lib.dtype.lower())})], metadata={"a": "b"}
-        )
+        "quantbenchx.profile_safetensors()": lib.listed({"dtype": Names(value=lib.dtype.lower())})
     },
     "reference": lambda lib: {
         "stc_adapter.read_header()": lib.parsed(),
@@ -452,7 +421,6 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
         "reminis.safetensors_io.load_tensors()": {"w": (lib.dtype, lib.shape, lib.data)},
     },
     "runai_model_streamer": lambda lib: {
-        **TORCH,
         "runai_model_streamer.SafetensorsStreamer()": lib.manager(
             {"stream_file()": None, "get_tensors()": lib.pairs}
         ),
@@ -465,21 +433,17 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
     "safetensors_arch": lambda lib: {"safetensors_arch.read_header()": lib.header},
     "safetensors_print": lambda lib: {"safetensors_print.cli.main()": 0},
     "safetensors_streaming": lambda lib: {
-        **TORCH,
         "safetensors_streaming.load_file()": {"w": lib.tensor},
         "safetensors_streaming.safe_open()": lib.opened(lib.tensor),
     },
     "sft_cli": lambda lib: {
         "sft.cli.app()": 0,
-        "sft.index.TensorIndex": lib.thing(
-            {"from_file()": Names(tensors=[lib.row({"full_name": "w"})], metadata={"a": "b"})}
-        ),
+        "sft.index.TensorIndex": lib.thing({"from_file()": lib.listed({"full_name": "w"})}),
     },
     "sglang": cut_out,
     "tinygrad": tinygrad,
     "torch_dcp": torch_dcp,
     "transformers": lambda lib: {
-        **TORCH,
         "transformers.PretrainedConfig": a_class(),
         "transformers.PreTrainedModel": a_class(
             __init__=lambda *_: None, post_init=lambda _: None, save_pretrained=staticmethod(lib.function())
@@ -488,7 +452,6 @@ FOLDERS: dict[str, Callable[[Library], dict[str, Any]]] = {
         "transformers.utils.hub.get_checkpoint_shard_files()": (["one"], None),
     },
     "unifiedefficientloader": lambda lib: {
-        **TORCH,
         "unifiedefficientloader.UnifiedSafetensorsLoader()": lib.opened(
             lib.tensor, {"get_dtype()": lib.tensor.dtype, "get_shape()": lib.shape}
         ),
@@ -505,7 +468,7 @@ def modules(adapter: str, library: Library) -> dict[str, ModuleType]:
     """Make the modules of a library, each of which counts as a package of whatever is below it."""
     made: dict[str, ModuleType] = {}
     names = (FOLDERS.get(adapter) or FOLDERS[adapter.partition("/")[0]])(library)
-    for full, value in library.names(names).items():
+    for full, value in library.names(FRAMEWORKS | names).items():
         module, _, name = full.rpartition(".")
         parts = module.split(".")
         for end in range(1, len(parts) + 1):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import signal
 import sys
 import time
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import click
 import psutil
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
+from safetensors_conformance.implementations.selectors import Target
 from safetensors_corpus import Case, Manifest, load_manifest
 
 HERE = Path(__file__).parent
@@ -48,10 +51,16 @@ def by_exit(how: str, *words: object, isolated: bool = False) -> str:
     return stdio("exit", how, *words, "{path}", isolated=isolated).replace("cmd:", "exit:", 1)
 
 
-def call(command: click.Command, *arguments: str | Path) -> tuple[int, str]:
-    """Call a command in this process; return its exit status and what it printed."""
+def invoke(command: click.Command, *arguments: str | Path) -> Result:
+    """Call a command in this process, which ends by no exception."""
     result = CliRunner().invoke(command, [str(argument) for argument in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def call(command: click.Command, *arguments: str | Path) -> tuple[int, str]:
+    """Call a command in this process; return its exit status and what it printed."""
+    result = invoke(command, *arguments)
     return result.exit_code, result.output
 
 
@@ -71,6 +80,22 @@ def all_end(*pids: int) -> bool:
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     return not left
+
+
+def there(target: Target) -> bool:
+    """True when everything that a known implementation needs is installed."""
+    if target.kind == "node" and shutil.which("node") is None:
+        return False
+    if target.environment is not None:
+        return target.environment.ready
+    assert target.descriptor is not None
+    assert target.entry is not None
+    try:
+        for requirement in target.descriptor.requirements(target.descriptor.version, target.entry):
+            version(requirement.partition("==")[0])
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 @functools.cache

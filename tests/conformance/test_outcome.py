@@ -55,14 +55,11 @@ def test_a_case_is_asked_of_who_has_its_step_and_claims_what_it_needs(line: str)
     assert sorted(reader.steps_of(cases(case_id)[0])) == asked.split()
 
 
-def test_a_writer_is_asked_about_every_file_that_it_can_write() -> None:
+def test_a_writer_is_asked_for_all_that_it_can_write_and_no_area_that_is_not_claimed_is_asked_about() -> None:
     writer = Implementation("w", "1", "Python", ("write",), areas=frozenset({"writer"}))
     written = [case for case in committed().cases if case.kind == "write" and not case.heavy]
     assert {case.rules[0][:3] for case in written} > {"WRT", "DTY", "SHP"}
     assert all(writer.steps_of(case) == ["write"] for case in written)
-
-
-def test_no_case_is_asked_whose_rule_is_of_an_area_that_is_not_claimed() -> None:
     areas = frozenset({"header", "shape", "index"})
     lister = Implementation("l", "1", "Python", ("open", "index"), areas=areas)
     asked = [case for case in committed().cases if lister.steps_of(case)]

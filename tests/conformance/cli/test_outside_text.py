@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import pytest
 import tomlkit
 from click.testing import CliRunner, Result
 
-from safetensors_conformance.case_verdict import CaseVerdict
 from safetensors_conformance.cli.report import report as report_command
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
@@ -27,8 +27,7 @@ DIFF, CHECK = f"diff --impl {QUICK} --case {CASES[0]}", "check-protocol"
 WAYS = ("dies-at-start", "refuses-to-start", "dies", "noise", "refuses", "tensors", "mistake", "outcome")
 
 
-def loud(how: str) -> str:
-    return stdio("loud", how, isolated=True)
+loud = functools.partial(stdio, "loud", isolated=True)
 
 
 def called(*arguments: str) -> Result:
@@ -111,16 +110,12 @@ NO_UTF8 = ("header/name-bytes-ff", "header/bytes-in-name-latin-1-letter", "heade
 VALID = (TRIGGER, "layout/two-dtypes", "header/edges-of-utf8-in-name", "header/edges-of-utf8-in-metadata")
 
 
-def verdicts(selector: str, *ids: str) -> dict[str, CaseVerdict]:
-    with Session(CaseRunner(resolve(selector))) as session:
-        session.runner.plan(cases(*ids))
-        return {case.id: session.judge(case) for case in cases(*ids)}
-
-
 @pytest.mark.parametrize("selector", [stdio("raw"), stdio("hex"), fake("GivesBytes")])
 def test_who_takes_such_a_name_is_found_out_and_is_right_about_the_others(selector: str) -> None:
-    found = verdicts(selector, *NO_UTF8, *VALID)
-    told = {case: verdict.verdict for case, verdict in found.items()}
+    asked = cases(*NO_UTF8, *VALID)
+    with Session(CaseRunner(resolve(selector))) as session:
+        session.runner.plan(asked)
+        told = {case.id: session.judge(case).verdict for case in asked}
     assert told == dict.fromkeys(NO_UTF8, "wrong-accept") | dict.fromkeys(VALID, "pass")
 
 
@@ -136,15 +131,9 @@ def test_records_and_reports_hold_such_names(tmp_path: Path, selector: str) -> N
     rows = [json.loads(line) for line in record.read_bytes().decode("ascii").splitlines()]
     assert any("\\udc" in json.dumps(row.get("content")) for row in rows)
     out = tmp_path / "audit"
-    everything = [
-        "--html",
-        "--markdown",
-        "--sarif",
-        "--intoto",
-        "--badge",
-        f"--artifact={selector}={PROGRAM}",
-    ]
-    reported = runner.invoke(report_command, [str(record), "-o", str(out), *everything])
+    forms = ["--html", "--markdown", "--sarif", "--intoto", "--badge"]
+    options = [*forms, "-o", str(out), f"--artifact={selector}={PROGRAM}"]
+    reported = runner.invoke(report_command, [str(record), *options])
     assert reported.exit_code == 0, reported.output
     for path in out.iterdir():
         path.read_bytes().decode("utf-8")

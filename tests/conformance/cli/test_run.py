@@ -6,32 +6,27 @@ import json
 import os
 import re
 import threading
-from contextlib import closing
 from pathlib import Path
 
 import click
 import pytest
 
-from safetensors_conformance.case_verdict import judge
 from safetensors_conformance.cli.baseline import baseline
-from safetensors_conformance.cli.diff import diff
-from safetensors_conformance.cli.report import report
 from safetensors_conformance.cli.run import given_up, run
-from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.options import OPTIONS, PROFILES
-from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.run.driver import MAX_SHOWN, Assessment, ImplementationRun, RunOptions
+from safetensors_conformance.run.driver import MAX_SHOWN
+from safetensors_reference.main import main
 from safetensors_reference.rules import book
-from safetensors_reports.known_failures import Baseline, ExpectedFailure
+from safetensors_reports.record.file import read_record
 
 from ..suite_runs import corpus_of, load_once, suite_here
-from ..support import QUICK, REPOSITORY, TRIGGER, call, cases, committed, fake
+from ..support import QUICK, REPOSITORY, TRIGGER, call, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
 LAX = "py:docs/examples/mylib_adapter.py:Adapter"
 CHOICE = ("--case", "header/leading-whitespace-tab")
-ONE = ("--impl", "reference", "--case", TRIGGER)
+ONE = f"--impl reference --case {TRIGGER}"
 
 
 def test_the_command_line_follows_the_table_that_the_plugin_shares() -> None:
@@ -69,22 +64,14 @@ def test_an_unusable_baseline_is_refused_before_anything_runs(tmp_path: Path) ->
 @pytest.mark.by_day(5)
 @pytest.mark.parametrize("thing", ["fifo", "zeros"])
 @pytest.mark.parametrize(
-    ("command", "arguments"),
+    "command",
     [
-        (run, (*ONE, "--corpus")),
-        (run, (*ONE, "--baseline")),
-        (diff, (*ONE, "--impl", "safetensors", "--triage")),
-        (diff, ("--impl", "reference", "--impl", "safetensors")),
-        (baseline, ("show", "reference", "--file")),
-        (report, ("-o", "out")),
+        *(f"run {ONE} --corpus", f"run {ONE} --baseline", f"diff {ONE} --impl safetensors --triage"),
+        *("diff --impl reference --impl safetensors", "baseline show reference --file", "report -o out"),
     ],
 )
 def test_what_is_no_regular_file_neither_hangs_a_command_nor_fills_the_memory(
-    thing: str,
-    command: click.Command,
-    arguments: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    thing: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     place = tmp_path / "given"
@@ -92,7 +79,7 @@ def test_what_is_no_regular_file_neither_hangs_a_command_nor_fills_the_memory(
         os.mkfifo(place)
     else:
         place.symlink_to("/dev/zero")
-    status, out = call(command, *arguments, place)
+    status, out = call(main, *command.split(), place)
     assert (status in (1, 2), "not a regular file" in out) == (True, True), out
 
 
@@ -194,22 +181,29 @@ def test_updating_writes_what_fails_now_and_no_nonsense(
 
 
 @pytest.mark.parametrize(
-    ("selector", "says"),
+    ("selector", "expected", "what", "says"),
     [
-        (QUICK, "2 entries of the baseline pass now"),
-        (fake("AlwaysRejects"), "1 entry of the baseline passes now"),
-        (fake("AlwaysDies"), "2 entries of the baseline fail differently now"),
+        (QUICK, 0, "passes", "2 entries of the baseline pass now"),
+        (fake("AlwaysRejects"), 1, "passes", "1 entry of the baseline passes now"),
+        (fake("AlwaysDies"), 0, "is unsafe", "2 entries of the baseline fail differently now"),
     ],
 )
-def test_a_quiet_run_says_why_it_fails(selector: str, says: str, tmp_path: Path) -> None:
+def test_a_run_is_held_to_its_baseline_and_says_why_it_fails_even_if_it_is_quiet(
+    selector: str, expected: int, what: str, says: str, tmp_path: Path
+) -> None:
     path = tmp_path / "x.toml"
     cases = {"framing/no-bytes": "wrong-accept", "framing/one-tensor": "wrong-reject"}
     entries = [f"{{case = '{case}', open = '{word}', read = '{word}'}}" for case, word in cases.items()]
     defaults = "why = 'not analysed'\nissue = 'unreported'\nreview_by = 2099-01-01\n"
     path.write_text(f"{defaults}expected = [{', '.join(entries)}]\n", encoding="utf-8")
-    chosen = [*(word for case in cases for word in ("--case", case)), "--no-smoke", "--quiet"]
-    status, out = call(run, "--impl", selector, "--baseline", path, *chosen)
+    chosen = [*(word for case in cases for word in ("--case", case)), "--no-smoke"]
+    command = ("--impl", selector, "--baseline", str(path), *chosen)
+    status, out = call(run, *command, "--quiet")
     assert (status, f"{says}; the first one is framing/no-bytes; {path}" in out) == (1, True), out
+    status, out = call(run, *command, "--report", tmp_path / "out")
+    assert f"framing/no-bytes · read: the baseline lists wrong-accept, but it {what} now\n" in out
+    (record,) = (tmp_path / "out").glob("*.jsonl")
+    assert (status, sum(row["expected_failure"] for row in read_record(record).results)) == (1, expected)
 
 
 # Failures that repeat a cause take one line, alike under pytest, unless all are requested
@@ -226,7 +220,7 @@ def told(*arguments: str | Path) -> str:
     return out
 
 
-def test_the_first_cases_of_each_cause_are_told_in_full_and_all_when_asked_for() -> None:
+def test_the_first_cases_of_each_cause_are_told_in_full_and_all_when_asked_for(tmp_path: Path) -> None:
     text = told("--case", HOLES)
     full, lines = FULL.findall(text), LINE.findall(text)
     shortened = {case for case, _, _ in lines}
@@ -241,6 +235,11 @@ def test_the_first_cases_of_each_cause_are_told_in_full_and_all_when_asked_for()
     whole = told("--case", HOLES, "--full-failures")
     assert "same cause" not in whole
     assert len(set(FULL.findall(whole))) > 2 * MAX_SHOWN
+    # What disagrees with the baseline is told as it is.
+    last, path = lines[-1][0], tmp_path / "b.toml"
+    path.write_text(STALE.replace(TRIGGER, last), encoding="utf-8")
+    words = f"{last} · read: the baseline lists wrong-reject, but it is wrong-accept now\n"
+    assert words in told("--case", HOLES, "--baseline", path)
 
 
 def test_a_run_ends_with_likely_causes(tmp_path: Path) -> None:
@@ -273,42 +272,3 @@ def test_pytest_does_the_same(tmp_path: Path) -> None:
     assert len(re.findall(r"^_+ test_read", failures, re.MULTILINE)) == MAX_SHOWN
     assert int(re.findall(r"(\d+) failed", done.stdout)[-1]) > MAX_SHOWN
     assert "LIKELY CAUSES of " in done.stdout
-
-
-@pytest.mark.parametrize("full", [False, True])
-def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool) -> None:
-    manifest = committed()
-    options = RunOptions(manifest, smoke=False, full_failures=full)
-    row = {"step": "read", "outcome": "accept", "verdict": "wrong-accept", "rules": ["OFF-07"]}
-    cases = [c.id for c in manifest.cases if c.id.startswith("layout/hole-")][: 2 * MAX_SHOWN]
-    with closing(ImplementationRun(resolve(fake("AlwaysAccepts")), options)) as subject:
-        texts = [
-            subject.failure_text(Assessment("failed", {**row, "case": case}, "whole", case == cases[-1]))
-            for case in cases
-        ]
-    whole = len(cases) if full else MAX_SHOWN
-    assert [text == "whole" for text in texts[:-1]] == [at < whole for at in range(len(cases) - 1)]
-    assert texts[-1] == "whole"
-
-
-@pytest.mark.parametrize(
-    ("result", "status", "expected", "says"),
-    [
-        (StepResult("reject", "no"), "expected", True, "known failure, wrong-reject: slow, unreported"),
-        (StepResult("accept"), "failed", False, "the baseline lists wrong-reject, but it passes now\n"),
-        (StepResult("crash", "gone"), "failed", False, "lists wrong-reject, but it is unsafe now\n"),
-    ],
-)
-def test_a_verdict_is_held_to_the_baseline(
-    result: StepResult, status: str, expected: bool, says: str
-) -> None:
-    with closing(ImplementationRun(resolve("reference"), RunOptions(committed(), smoke=False))) as subject:
-        assert subject.implementation is not None
-        entry = ExpectedFailure(TRIGGER, {"read": "wrong-reject"}, why="slow", issue="unreported")
-        subject.baseline = Baseline(Path("b.toml"), (entry,))
-        found = subject.assess(
-            judge(cases(TRIGGER)[0], {"read": result}, subject.implementation, None), "read"
-        )
-    assert (found.status, found.row["expected_failure"]) == (status, expected)
-    assert found.contradicts_baseline is (status == "failed")
-    assert says in found.text

@@ -10,9 +10,9 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from safetensors_conformance.cli.publish import publish as command
+from safetensors_conformance.cli.publish import publish
 from safetensors_conformance.cli.trend import notes_of, trend
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.environment import Environment
@@ -24,16 +24,12 @@ from safetensors_reports.record.run import RunRecord
 
 from ...published_schemas import schema_error
 from ...reports.samples import HOLE, TWICE, failing, run, write_record
-from ..support import TRIGGER, committed, fake
+from ..support import TRIGGER, committed, fake, invoke
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
 SMALL, WRITES_NOTHING = (fake(name, "small_adapter") for name in ("Small", "WritesNothing"))
 RIGHT = fake("Small")
-LOSES = fake("LosesMetadata")
-MISFIT = fake("OldApi")
-TRAILING = "layout/trailing-4-bytes"
-KEPT = "metadata/amount-one-value"
 
 
 def call(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *arguments: str | Path) -> Result:
@@ -50,9 +46,7 @@ def call(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argu
 
     monkeypatch.setattr("safetensors_conformance.cli.trend.resolve", known)
     monkeypatch.setattr("safetensors_conformance.implementations.selectors.prepare", missing)
-    result = CliRunner().invoke(trend, ["safetensors", *fakes, *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return invoke(trend, "safetensors", *fakes, *arguments)
 
 
 def doc(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *arguments: str) -> dict[str, Any]:
@@ -64,8 +58,8 @@ def doc(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argum
 
 
 def test_fixed_and_broken_with_reports_and_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": LOSES}
-    result = call(monkeypatch, fakes, *chosen(HOLE, KEPT), "--report", tmp_path)
+    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": fake("LosesMetadata")}
+    result = call(monkeypatch, fakes, *chosen(HOLE, "metadata/amount-one-value"), "--report", tmp_path)
     assert result.exit_code == 0
     first, second = result.stdout.split("1.1 -> 1.2")
     for words in ("1.0 -> 1.1   fixed 1   broken 0", "OFF-07", f"{HOLE}: Four bytes between two tensors"):
@@ -86,7 +80,7 @@ def test_an_adapter_that_does_not_fit_fixes_nothing(monkeypatch: pytest.MonkeyPa
     """The old version lacks a function of the adapter, so it would fail on every file with data."""
     turns = {"data/each-tensor-its-own-bytes": "unknown", HOLE: "unknown"}
     turns |= {"layout/empty-tensor-inside-another-7": "fixed"}
-    document = doc(monkeypatch, {"1.0": MISFIT, "1.1": RIGHT}, *chosen(*turns))
+    document = doc(monkeypatch, {"1.0": fake("OldApi"), "1.1": RIGHT}, *chosen(*turns))
     (passage,) = document["passages"]
     assert {c["case"]: c["turn"] for c in passage["changes"]} == turns
     assert document["versions"][0]["counts"] == {"harness-error": 2, "deviation": 1}
@@ -105,26 +99,24 @@ def test_the_known_bugs_of_a_project_explain_its_changes_under_its_title() -> No
     notes = notes_of(committed(), "mlx", resolve("mlx==0.31.1"))
     assert any(bug.id == "FB-43" for note in notes.values() for bug in note.bugs)
     assert not any(note.bugs for note in notes_of(committed(), "nobody").values())
+    # The option of a choice that is a bug shows it.
+    bug = KnownBug("FB-1", "o/lib#1", "", "accept")
+    shown = [v for v in ("choice:accept", "choice:reject", "unsafe", "pass") if bug.shown_by(v)]
+    assert shown == ["choice:accept", "unsafe"]
+    assert not KnownBug("FB-1", "o/lib#1").shown_by("choice:accept")
 
 
 def test_programs_stand_for_versions_that_no_index_has() -> None:
     old, new = "a" * 40, "b" * 40
     programs = [f"{old}={fake('AlwaysAccepts')}", f"{new}={RIGHT}"]
     source = "https://example.org/h3.c"
-    result = CliRunner().invoke(trend, ["h3.c", *programs, "--source", source, "--json", *chosen(HOLE)])
+    result = invoke(trend, "h3.c", *programs, "--source", source, "--json", *chosen(HOLE))
     document = json.loads(result.stdout)
     assert (document["implementation"], document["source"]) == ("h3.c", source)
     assert [(v["version"], v["shows"]) for v in document["versions"]] == [
         (old, [{"case": HOLE, "verdict": "wrong-accept", "bugs": ["FB-59"]}]),  # FB-59 is one of h3.c
         (new, []),
     ]
-
-
-def test_the_option_of_a_choice_that_is_a_bug_shows_it() -> None:
-    bug = KnownBug("FB-1", "o/lib#1", "", "accept")
-    shown = [v for v in ("choice:accept", "choice:reject", "unsafe", "pass") if bug.shown_by(v)]
-    assert shown == ["choice:accept", "unsafe"]
-    assert not KnownBug("FB-1", "o/lib#1").shown_by("choice:accept")
 
 
 def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +146,7 @@ def test_a_version_that_dies_on_and_on_is_given_up(monkeypatch: pytest.MonkeyPat
 def test_a_public_trend_tells_of_a_death_only_where_a_report_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bug is recorded for versions below 0.3.1; an adapter that dies over all files does not fit."""
     versions = {"0.3.0": fake("AlwaysDies"), "1.0": fake("AlwaysDies"), "1.1": RIGHT}
-    public = doc(monkeypatch, versions, "--case", TRAILING, "--public")
+    public = doc(monkeypatch, versions, "--case", "layout/trailing-4-bytes", "--public")
     assert [row["counts"] for row in public["versions"]] == [{"harness-error": 1}, {"pass": 1}, {"pass": 1}]
     assert [len(passage["changes"]) for passage in public["passages"]] == [1, 0]
 
@@ -196,17 +188,11 @@ def test_ctrl_c_keeps_the_versions_that_were_run(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], complaint: str) -> None:
-    result = CliRunner().invoke(trend, list(arguments))
+    result = invoke(trend, *arguments)
     assert (result.exit_code, complaint in " ".join(result.stderr.split())) == (2, True)
 
 
 # ``stc publish`` and histories: runs are added, never replaced, and can be checked
-
-
-def invoke(*args: str | Path) -> Result:
-    result = CliRunner().invoke(command, [str(a) for a in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -222,7 +208,7 @@ def old(version: str, *cases: str) -> RunRecord:
 def out(tmp_path: Path) -> Path:
     """Published reports of version 3."""
     record = write_record(tmp_path / "new.jsonl", old("3"))
-    assert invoke(record, "-o", tmp_path / "pages").exit_code == 0
+    assert invoke(publish, record, "-o", tmp_path / "pages").exit_code == 0
     return tmp_path / "pages"
 
 
@@ -232,7 +218,7 @@ def test_old_releases_go_into_the_history_alone(out: Path, tmp_path: Path) -> No
     write_record(folder / "1.jsonl", old("1", HOLE, TWICE))
     write_record(folder / "2.jsonl", old("2", HOLE))
     before = tree(out)
-    done = invoke(folder, "--history-only", "-o", out)
+    done = invoke(publish, folder, "--history-only", "-o", out)
     assert (done.exit_code, done.output) == (0, f"2 runs added to {out / 'history'}\n")
     after = tree(out)
     changed = {name for name in after if after[name] != before.get(name)}
@@ -243,23 +229,23 @@ def test_old_releases_go_into_the_history_alone(out: Path, tmp_path: Path) -> No
     versions = json.loads(after["implementations.json"])["programs"][0]["versions"]
     assert [row["version"] for row in versions] == ["1", "2", "3"]
     # The same runs again add nothing, and what is there can be checked and made again.
-    assert invoke(folder, "--history-only", "-o", out).output.startswith("0 runs added")
+    assert invoke(publish, folder, "--history-only", "-o", out).output.startswith("0 runs added")
     assert tree(out) == after
-    assert invoke("--check", "-o", out).exit_code == 0
+    assert invoke(publish, "--check", "-o", out).exit_code == 0
     (out / "history/lib.md").unlink()
-    assert invoke("--history-only", "-o", out).exit_code == 0
+    assert invoke(publish, "--history-only", "-o", out).exit_code == 0
     assert tree(out) == after
 
 
 def test_a_run_that_is_published_again_stays_once_in_the_history(out: Path, tmp_path: Path) -> None:
     before = tree(out)
-    assert invoke(tmp_path / "new.jsonl", "-o", out).exit_code == 0
+    assert invoke(publish, tmp_path / "new.jsonl", "-o", out).exit_code == 0
     assert tree(out) == before
     write_record(tmp_path / "new.jsonl", old("4", HOLE))
-    assert invoke(tmp_path / "new.jsonl", "-o", out).exit_code == 0
+    assert invoke(publish, tmp_path / "new.jsonl", "-o", out).exit_code == 0
     assert [json.loads(text)["version"] for text in tree(out)["history/lib.jsonl"].splitlines()] == ["3", "4"]
     # A history needs no reports.
-    assert invoke(tmp_path / "new.jsonl", "--history-only", "-o", tmp_path / "out").exit_code == 0
+    assert invoke(publish, tmp_path / "new.jsonl", "--history-only", "-o", tmp_path / "out").exit_code == 0
     assert set(tree(tmp_path / "out")) == {"history/lib.jsonl", "history/lib.md"}
 
 
@@ -268,12 +254,9 @@ def test_runs_that_cannot_be_compared_are_refused_and_nothing_is_written(out: Pa
     elsewhere, unfinished = old("1", HOLE), old("1", HOLE)
     elsewhere.header["corpus"]["digest"] = "0" * 64
     unfinished.footer = None
-    missing = {
-        "outcome": "reject",
-        "exception": "AttributeError",
-        "message": "module 'l' has no attribute 'f'",
-    }
-    alone = run(failing(HOLE, "wrong-reject", **missing), name="lib", version="0.1")
+    missing = {"exception": "AttributeError", "message": "module 'l' has no attribute 'f'"}
+    row = failing(HOLE, "wrong-reject", outcome="reject", **missing)
+    alone = run(row, name="lib", version="0.1")
     good = write_record(tmp_path / "good.jsonl", old("2"))
     for record, says in (
         (elsewhere, "lib 1: this run used a different corpus"),
@@ -281,7 +264,7 @@ def test_runs_that_cannot_be_compared_are_refused_and_nothing_is_written(out: Pa
         (alone, "lib 0.1: 1 of 1 case have no result because the adapter does not fit this version"),
     ):
         bad = write_record(tmp_path / "bad.jsonl", record)
-        done = invoke(good, bad, "--history-only", "-o", out)
+        done = invoke(publish, good, bad, "--history-only", "-o", out)
         assert (done.exit_code, says in done.output) == (2, True), done.output
         assert tree(out) == before
 
@@ -290,7 +273,7 @@ def test_a_page_beside_its_history_and_a_damaged_history_are_named(out: Path, tm
     for name in ("history/lib.md", "implementations.json"):
         text = (out / name).read_text("utf-8")
         (out / name).write_text(text.replace("lib", "bil", 1), "utf-8")
-        done = invoke("--check", "-o", out)
+        done = invoke(publish, "--check", "-o", out)
         says = f"{out / name}: does not match its history; run stc publish --history-only\n"
         assert (done.exit_code, done.output) == (1, says)
         (out / name).write_text(text, "utf-8")
@@ -298,7 +281,7 @@ def test_a_page_beside_its_history_and_a_damaged_history_are_named(out: Path, tm
         file.write("{}\n")
     before = tree(out)
     for args in (["--check"], [tmp_path / "new.jsonl"], ["--history-only"]):
-        done = invoke(*args, "-o", out)
+        done = invoke(publish, *args, "-o", out)
         assert (done.exit_code, "lib.jsonl, line 2: " in done.output) == (2, True), done.output
         assert tree(out) == before
 
@@ -306,6 +289,6 @@ def test_a_page_beside_its_history_and_a_damaged_history_are_named(out: Path, tm
 def test_all_are_run_to_the_end_however_they_hang(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     main = Mock()
     monkeypatch.setattr("safetensors_conformance.cli.publish.run.main", main)
-    assert invoke("-o", tmp_path / "pages").exit_code == 2
+    assert invoke(publish, "-o", tmp_path / "pages").exit_code == 2
     options = main.call_args.args[0]
     assert options[options.index("--max-hangs") + 1] == "0"

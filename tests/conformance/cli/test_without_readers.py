@@ -89,13 +89,12 @@ def test_one_is_copied_with_its_mode_and_over_nothing(
         assert (done, says in out, copied.read_text()) == (status, True, "mine")
 
 
-def test_a_site_has_facts_of_every_descriptor() -> None:
+def test_a_site_has_facts_of_every_descriptor_and_one_that_cannot_be_made_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     facts = {program.name: program for program in module.programs()}
     assert facts.keys() == descriptors().keys()
     assert facts["mlx"].kind == "returns tensors"
-
-
-def test_a_site_that_cannot_be_made_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     monkeypatch.setattr(module, "load_data", lambda *_: None)
     status, said = call(module.site, "build", "--repository", "javascript:alert(1)")

@@ -238,7 +238,7 @@ def test_a_refusal_that_is_no_exception_names_none() -> None:
     assert "documented" not in answer
 
 
-def test_a_step_that_an_adapter_does_not_have_is_no_refusal() -> None:
+def test_a_step_that_is_not_there_and_a_request_that_cannot_be_carried_out_are_no_refusal() -> None:
     adapter = SimpleNamespace(read=lambda _: [])
     for step in ("open", "slice", "index", "write", "resave", "sharded", "hold", "nonsense"):
         request = {**REQUEST, "step": step, "tensor": "w", "index": []}
@@ -246,9 +246,6 @@ def test_a_step_that_an_adapter_does_not_have_is_no_refusal() -> None:
     for step in ("get", "look"):
         host.HELD.clear()
         assert host.run(adapter, {**REQUEST, "step": step, "tensor": "w"})["outcome"] == "harness-error", step
-
-
-def test_a_request_that_cannot_be_carried_out_is_no_refusal() -> None:
     adapter = SimpleNamespace(write=lambda *_: None, save_sharded=lambda *_: None)
     what: dict[str, Any] = {"storages": {"s": [{"what": 1}]}, "tensors": [], "metadata": None}
     for more in ({}, what):
@@ -383,10 +380,7 @@ def test_javascript_tells_content_mistakes_of_an_adapter_and_refusals_of_a_libra
     for way, exception in REFUSALS.items():
         assert (way, answers[way].outcome, answers[way].exception) == (way, "reject", exception)
     assert answers[DIGITS].metadata == {"a": "\x015\x01", "b": "(a list)", "c": None}
-
-
-@node
-def test_an_adapter_in_javascript_without_marks_is_believed(tmp_path: Path) -> None:
+    # An adapter without marks is believed.
     outcomes = {**OWN, "call(fail)": "reject"}
     answers = in_javascript(tmp_path, "false", *outcomes, NOTHING)
     told = (answers.pop(NOTHING).tensors or [ROW])[0]

@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.implementations.support import cut_out, lacking
 from safetensors_conformance.run.session import CaseRunner, Session, smoke
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 
-from ..support import committed
-from .known import every_known, there
+from ..support import committed, there
+
+SELECTORS = [d.selector(e) for d in descriptors().values() for e in d.entries]
+BY_DAY = {"reference", "safetensors", "netron", "modelvet"}
+"""One each in Python, Rust, JavaScript and C; that of torch has a test of its own."""
 
 CASES = {
     **{
@@ -25,8 +29,6 @@ CASES = {
     "escape-in-key": ("header/name-with-text-of-escape",),
 }
 """Feature -> valid cases that need it, and nothing else that anybody lacks, to be read and to be written."""
-
-REFUSED = ("reject", "unsupported")
 
 
 def witnesses(feature: str) -> list[Case]:
@@ -45,12 +47,14 @@ def not_refused(session: Session) -> list[str]:
         found += [
             f"{feature}, {verdict.case.id}: {verdict.verdict}"
             for verdict in asked
-            if {step.result.outcome for step in verdict.steps.values()}.isdisjoint(REFUSED)
+            if {step.result.outcome for step in verdict.steps.values()}.isdisjoint({"reject", "unsupported"})
         ]
     return found
 
 
-@every_known
+@pytest.mark.parametrize(
+    "selector", [s if s in BY_DAY else pytest.param(s, marks=pytest.mark.nightly) for s in SELECTORS]
+)
 def test_an_installed_implementation_passes_the_smoke_cases_and_lacks_what_is_declared(selector: str) -> None:
     target = resolve(selector)
     if not there(target):
@@ -98,21 +102,17 @@ class Loader(Base):
 """
 
 
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a package that cannot be imported as a whole, on the path of modules."""
+def test_a_module_of_a_checkout_runs_without_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "whole"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('needs what is not installed')\n")
     (package / "loader.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
-
-
-def test_a_module_of_a_checkout_runs_without_the_rest(checkout: Path) -> None:
     names = {"whole.options": {"level": 3}}
     made = cut_out.module(None, "whole/loader.py", ("whole", "other"), names)
-    assert made.__file__ == str(checkout / "whole" / "loader.py")
+    assert made.__file__ == str(package / "loader.py")
     path, level, anything = made.Loader().load("model.safetensors")
     assert (path, level) == ("model.safetensors", 3)
     assert isinstance(anything, type)

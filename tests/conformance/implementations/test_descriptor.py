@@ -9,7 +9,6 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from click.testing import CliRunner
 
 from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.implementations import selectors
@@ -27,6 +26,8 @@ from safetensors_corpus import load_manifest
 from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.manifest import AREA_OF_RULES
 
+from ..support import call
+
 FILES = sorted(HERE.glob(f"*/{DOCUMENT}"))
 KNOWN = sorted(descriptors().values(), key=lambda d: d.name)
 ENTRIES = [(d, e) for d in KNOWN for e in d.entries]
@@ -34,11 +35,13 @@ UNPINNED = {"safetensors": {"numpy"}}
 """The old releases of the official library are run with whatever NumPy suits the interpreter."""
 
 
-def test_no_two_implementations_or_entries_have_the_same_name() -> None:
+def test_names_are_unique_and_nothing_here_builds_a_repository_of_others() -> None:
     assert [load(path).name.replace("-", "_") for path in FILES] == [path.parent.name for path in FILES]
     assert len(descriptors()) == len(FILES)
     assert len({d.selector(e) for d, e in ENTRIES}) == len(ENTRIES)
     assert all(d.entries[0].name == "" for d in KNOWN if len(d.entries) == 1)
+    for source in (d.source for d in KNOWN if d.source and d.source.kind == "git"):
+        assert (source.build, source.address.partition("//")[0]) == ((), "https:"), source
 
 
 def test_areas_are_those_of_the_corpus_and_follow_from_the_documentation() -> None:
@@ -53,22 +56,23 @@ def test_areas_are_those_of_the_corpus_and_follow_from_the_documentation() -> No
             continue
         file = HERE / entry.adapter.partition(":")[0]
         assert file.suffix != ".mjs" or "\nexport async function make(" in file.read_text("utf-8"), file
+    # The parsers of the hub in Python and JavaScript are judged alike.
+    files = set(AREA_OF_RULES.values())
+    python, script = (descriptors()[name].entries[0] for name in ("huggingface-hub", "huggingface-hub-js"))
+    assert files & set(python.areas) == files & set(script.areas)
 
 
-def test_every_adapter_file_belongs_to_an_entry() -> None:
+def test_every_adapter_file_belongs_to_an_entry_and_lacks_features_that_cases_have() -> None:
     named = [e for _, entry in ENTRIES for e in (entry, entry.whole) if e]
     used = {e.adapter.partition(":")[0] for e in named if e.adapter}
     sources = [(d.folder.name, d.source) for d in KNOWN if d.source]
     used |= {f"{folder}/program.py" for folder, source in sources if "python3" in source.toolchain}
-    files = (path for document in FILES for path in document.parent.iterdir())
+    files = [path for document in FILES for path in document.parent.iterdir() if path.is_file()]
     found = {path.relative_to(HERE).as_posix() for path in files if path.suffix in (".py", ".mjs")}
     assert found == used
-
-
-def test_the_hub_parsers_in_python_and_javascript_are_judged_alike() -> None:
-    files = set(AREA_OF_RULES.values())
-    python, script = (descriptors()[name].entries[0] for name in ("huggingface-hub", "huggingface-hub-js"))
-    assert files & set(python.areas) == files & set(script.areas)
+    features = {feature for case in load_manifest().cases for feature in case.features}
+    for path in files:
+        assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', path.read_text(encoding="utf-8"))) <= features, path
 
 
 def test_what_is_installed_is_pinned() -> None:
@@ -83,11 +87,6 @@ def test_what_is_installed_is_pinned() -> None:
         assert loose <= UNPINNED.get(descriptor.name, set()), descriptor.name
 
 
-def test_nothing_here_builds_a_repository_of_others() -> None:
-    for source in (d.source for d in KNOWN if d.source and d.source.kind == "git"):
-        assert (source.build, source.address.partition("//")[0]) == ((), "https:"), source
-
-
 def test_what_takes_longest_comes_first_and_nothing_is_left_out() -> None:
     names = [descriptor.name for descriptor in longest_first()]
     assert sorted(names) == sorted(descriptors())
@@ -97,25 +96,16 @@ def test_what_takes_longest_comes_first_and_nothing_is_left_out() -> None:
     assert names.index("candle") > names.index("vllm") >= len(long)
 
 
-def test_what_is_listed_never_runs_beside_the_suite() -> None:
-    targets = [resolve(selector) for d in KNOWN for selector in d.listed]
-    assert {t.descriptor.name for t in targets if t.descriptor and t.environment is None} == {"reference"}
-    assert len(targets) == sum(not d.by_hand(e) for d, e in ENTRIES)
-
-
-def test_adapters_and_programs_lack_features_that_cases_have() -> None:
-    features = {feature for case in load_manifest().cases for feature in case.features}
-    for path in (path for document in FILES for path in document.parent.iterdir() if path.is_file()):
-        assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', path.read_text(encoding="utf-8"))) <= features, path
-
-
-def test_each_resolves_and_tells_its_facts() -> None:
+def test_each_resolves_and_tells_its_facts_and_what_is_listed_never_runs_beside_the_suite() -> None:
     for descriptor, entry in ENTRIES:
         target = resolve(descriptor.selector(entry))
         assert (target.descriptor, target.entry) == (descriptor, entry)
         assert (target.kind == "node") == entry.adapter.endswith(".mjs"), entry.adapter
     for descriptor in KNOWN:
-        assert descriptor.homepage in CliRunner().invoke(impl, ["info", descriptor.name]).output
+        assert descriptor.homepage in call(impl, "info", descriptor.name)[1]
+    targets = [resolve(selector) for d in KNOWN for selector in d.listed]
+    assert {t.descriptor.name for t in targets if t.descriptor and t.environment is None} == {"reference"}
+    assert len(targets) == sum(not d.by_hand(e) for d, e in ENTRIES)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +125,9 @@ def test_a_descriptor_that_breaks_its_form_is_refused(tmp_path: Path, old: str, 
 
 
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STC_IMPLEMENTATIONS", "/no/such/folder")
+    with pytest.raises(SelectorError, match="there is no folder /no/such/folder"):
+        resolve("mylib")
     monkeypatch.setenv("STC_IMPLEMENTATIONS", str(tmp_path))
     path = tmp_path / "mylib" / DOCUMENT
     path.parent.mkdir()

@@ -52,11 +52,7 @@ def write(answer):
     sys.stdout.buffer.write(spell(answer) + b'\\n')
     sys.stdout.flush()
 
-def chatter(answer): pass
-
 def stop(): sys.exit(0)
-
-def end(): pass
 
 run = good
 #CHANGES
@@ -68,8 +64,6 @@ for line in sys.stdin:
         continue
     answer = started(request) if request["cmd"] == "start" else run(request)
     write(answer)
-    chatter(answer)
-end()
 """
 
 LENIENT = """
@@ -102,8 +96,6 @@ def change(row):
     if 'sha256' in row: row['sha256'] = hashlib.sha256(row['sha256'].encode()).hexdigest()
 ## no-json | broken | fail* | the answer is not valid JSON: Invalid \escape
 def spell(answer): return json.dumps(answer).replace('"message": "', '"message": "\\d').encode()
-## nan | valid | fail* | NaN is not a JSON number
-def run(request): return {**good(request), 'cpu_ms': float('nan')}
 ## no-utf-8 | bytes | note | caf\xe9
 def spell(answer): return json.dumps(answer).encode().replace(b'"message": "', b'"message": "caf\xe9')
 ## raw-names | bytes | note | which the harness accepts: b'{"seq"
@@ -116,9 +108,6 @@ def change(row): row['name'] = {'hex': row['name'].encode('utf-8', 'surrogateesc
 ## names-replaced | bytes | note | reports '�' in its place
 LENIENT
 def change(row): row['name'] = row['name'].encode('utf-8', 'surrogateescape').decode('utf-8', 'replace')
-## half-a-byte | bytes | fail | $defs/runAnswer/properties/tensors/items
-LENIENT
-def change(row): row['name'] = row['name'] if row['name'].isascii() else {'hex': 'f'}
 ## dies-at-missing-file | missing | fail | last words: no such file
 def run(request): return good(request) if os.path.exists(request['path']) else sys.exit('no such file')
 ## accepts-everything | broken | fail* | the answer to framing/no-bytes must be reject
@@ -146,13 +135,13 @@ class Input:
             yield piece.splitlines()[-1]
 sys.stdin = Input()
 ## answers-twice | valid | fail* | differs from that of the request
-def chatter(answer): 'seq' in answer and write(answer)
+def spell(answer): return b'\n'.join([json.dumps(answer).encode()] * (1 + ('seq' in answer)))
 ## chatters | noise | note | ignored 3 lines
 def run(request): print('reading', request['path'], flush=True); return good(request)
 ## ignores-stop | stop | fail | the program is still running 0.75 s after the stop request
 def stop(): pass
 ## stays | end | fail | the program is still running 0.75 s after the end of standard input
-def end(): time.sleep(60)
+import atexit; atexit.register(time.sleep, 60)
 ## ends-badly | stop | note | exits with status 3
 def stop(): sys.exit(3)
 ## slow-announces-slice | slice | note | unsupported
