@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from safetensors_conformance.host import device_checks
-from safetensors_conformance.host.device_checks import Buffers, DeviceChecks
+from safetensors_conformance.host.device_checks import Buffers, DeviceChecks, NotThereError
 from safetensors_conformance.host.library import AdapterError
 
 
@@ -30,7 +31,7 @@ class Card(Buffers):
         self.most = max(self.most, self.used)
 
     def place(self, tensor: Any) -> str:
-        return "cuda:0"
+        return str(tensor.place)
 
     def address(self, tensor: Any) -> tuple[int, int]:
         return tensor.begin, 4
@@ -54,9 +55,9 @@ class Card(Buffers):
 class Tensor(bytearray):
     """Memory of the card, released with its last reference."""
 
-    def __init__(self, card: Card, held: bytes, begin: int = 256) -> None:
+    def __init__(self, card: Card, held: bytes, place: str = "cuda:0", begin: int = 256) -> None:
         super().__init__(held)
-        self.card, self.begin = card, begin
+        self.card, self.place, self.begin = card, place, begin
         card.take(len(held))
 
     def __del__(self) -> None:
@@ -156,6 +157,7 @@ RESULTS: list[tuple[Any, str]] = [
     ("loader", "error", "words"),
     [
         *(({"rows": lambda _, result=result: result}, AdapterError, words) for result, words in RESULTS),
+        ({"rows": partial(one_by_one, place="cuda:1")}, AdapterError, "'a' is on cuda:1 instead of cuda:0"),
         ({"device_bytes": lambda: "x"}, AdapterError, "did not return a number"),
         ({"rows": Mock(side_effect=FULL)}, MemoryError, "DefaultCPUAllocator"),
     ],
@@ -165,3 +167,10 @@ def test_what_is_no_result_is_a_mistake_of_the_adapter_or_of_the_machine(
 ) -> None:
     with pytest.raises(error, match=words):
         begin(**loader).run("good")
+
+
+def test_torch_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(NotThereError, match="it needs torch, which cannot be imported"):
+        DeviceChecks(SimpleNamespace(), "cpu")
