@@ -13,9 +13,6 @@ from typing import Any
 import pytest
 import torch
 
-from safetensors_reference.arrays import buffers
-from safetensors_reference.arrays.buffers import Pages
-from safetensors_reference.arrays.torch import make_views
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device import load_file
 from safetensors_reference.device.engine import CpuEngine
@@ -24,7 +21,6 @@ from ..support import raw_bytes
 from .support import LateLane, data_of, file_of, install, tracked, write
 
 FILE = file_of([(f"t{i:02}", "U8", [1000 + i]) for i in range(40)], 3)
-STEPS = "allocate ready start staging lane copy copied mark close preadv views unchanged".split()  # noqa: SIM905
 THREADS = 3
 
 
@@ -55,51 +51,35 @@ class Trigger:
             time.sleep(0.05)  # the calling thread is interrupted while workers are at work
 
 
-class FaultyLane(LateLane):
-    """Any step may fail, before or after it is done."""
+class TrackingEngine(CpuEngine):
+    """Copies late, and knows all memory that it has given."""
 
-    def __init__(self, trigger: Trigger, pages: Pages) -> None:
-        super().__init__(pages)
-        self._trigger = trigger
-
-    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> FaultyLane:
-        self._trigger("copy")
-        super().copy(target, staged)
-        self._trigger("copied")
-        return self
-
-    def synchronize(self) -> None:
-        self._trigger("mark")
-        self.drain()
-
-    def close(self) -> None:
-        self._trigger("close")
-        self.drain()
-
-
-class FaultyEngine(CpuEngine):
-    """Any step may fail."""
-
-    def __init__(self, trigger: Trigger) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.trigger = trigger
         # No counters: an interrupt may fall between an allocation, or a finaliser, and its count.
         self.memories: list[weakref.ref[Any]] = []
 
     def allocate(self, size: int) -> torch.Tensor:
-        self.trigger("allocate")
         return tracked(size, self.memories)
 
-    def staging(self, size: int) -> torch.Tensor:
-        self.trigger("staging")
-        return super().staging(size)
-
-    def ready(self) -> None:
-        self.trigger("ready")
-
     def lane(self) -> Any:
-        self.trigger("lane")
-        return FaultyLane(self.trigger, self.pages)
+        return LateLane(self.pages)
+
+
+STEPS: dict[str, tuple[object, str]] = {
+    **{step: (TrackingEngine, step) for step in ("allocate", "ready", "staging", "lane")},
+    "start": (threading.Thread, "start"),
+    "copied": (LateLane, "copy"),
+    "copy": (LateLane, "copy"),
+    "mark": (LateLane, "synchronize"),
+    "close": (LateLane, "close"),
+    "preadv": (os, "preadv"),
+    "views": (load_module, "make_views"),
+    "unchanged": (load_module, "check_unchanged"),
+}
+"""Step of a load -> the function that makes it."""
+LATE = ("copied", "views")
+"""Steps that are reached when their function has done its work."""
 
 
 class Faults:
@@ -113,24 +93,22 @@ class Faults:
     def arm(self, step: str, turn: int, act: Callable[[], object]) -> None:
         """Have something happen at a step of the next load."""
         trigger = Trigger(step, turn, act)
-        self.engine = FaultyEngine(trigger)
-        self.ring = install(self._patch, self.engine, slots=2)
 
-        def triggering(step: str, real: Callable[..., Any], late: bool = False) -> Callable[..., Any]:
+        def triggering(step: str, real: Callable[..., Any]) -> Callable[..., Any]:
             def call(*args: Any) -> Any:
-                if not late:
+                if step not in LATE:
                     trigger(step)
                 result = real(*args)
-                if late:
+                if step in LATE:
                     trigger(step)
                 return result
 
             return call
 
-        self._patch.setattr(os, "preadv", triggering("preadv", os.preadv))
-        self._patch.setattr(threading.Thread, "start", triggering("start", threading.Thread.start))
-        self._patch.setattr(load_module, "make_views", triggering("views", make_views, late=True))
-        self._patch.setattr(load_module, "check_unchanged", triggering("unchanged", buffers.check_unchanged))
+        for each, (place, name) in STEPS.items():
+            self._patch.setattr(place, name, triggering(each, getattr(place, name)))
+        self.engine = TrackingEngine()
+        self.ring = install(self._patch, self.engine, slots=2)
 
     def load(self) -> Any:
         return load_file(self.path, device="cpu", chunk=900, threads=THREADS)

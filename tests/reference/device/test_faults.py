@@ -18,13 +18,13 @@ import pytest
 import torch
 
 from safetensors_reference import UnreadableError
-from safetensors_reference.device import DeviceError, load_files
+from safetensors_reference.device import DeviceError
 from safetensors_reference.device.transfer import Slot
 from safetensors_reference.rules.errors import AccessError
 
 from ..support import raw_bytes
 from .faulty import FILE, STEPS, THREADS, BrokenError, Faults
-from .support import data_of, file_of, write
+from .support import data_of, write
 
 OFTEN = dict.fromkeys(("start", "lane", "close"), THREADS)
 OFTEN |= {"copy": 46, "copied": 46, "preadv": 46, "mark": 44, "staging": 2}
@@ -229,18 +229,3 @@ def test_a_file_that_is_replaced_while_it_is_read_keeps_its_old_content(faults: 
     faults.arm("preadv", 1, partial(other.replace, faults.path))
     assert b"".join(map(raw_bytes, faults.load().values())) == data_of(FILE)
     assert faults.path.read_bytes() == b"something else"
-
-
-def test_a_second_file_that_is_bad_leaves_nothing_of_the_first(faults: Faults, tmp_path: Path) -> None:
-    faults.arm("allocate", 2, lambda: MemoryError("no more"))
-    paths = [write(tmp_path, file_of([(name, "U8", [5000])]), name) for name in "ab"]
-    with pytest.raises(
-        DeviceError, match=r"b: cpu has too little memory for 5,000 bytes \(MemoryError: no more\)"
-    ):
-        load_files(paths, device="cpu")
-    memories = faults.engine.memories
-    assert ([memory() for memory in memories], faults.ring.made) == ([None], 0)
-    write(tmp_path, b"short", "b")
-    with pytest.raises(ValueError, match="FRM_"):
-        load_files(paths, device="cpu")
-    assert len(memories) == 1
