@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import itertools
 import os
 import random
 import shutil
@@ -11,11 +12,11 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import torch
 import torch.distributed as dist
@@ -52,30 +53,20 @@ def usable() -> bool:
     return bool(total.item() == world * (world + 1) // 2)
 
 
-def fail(err: BaseException) -> Callable[[], None]:
-    def act() -> None:
-        raise err
-
-    return act
+def fail(err: BaseException) -> Callable[[], Any]:
+    return Mock(side_effect=err)
 
 
-@contextmanager
-def broken(where: object, name: str, turn: int, act: Callable[[], None]) -> Iterator[None]:
+def broken(where: Any, name: str, turn: int, act: Callable[[], Any]) -> Any:
     """Have a function do something first, at its ``turn``-th call."""
-    real = getattr(where, name)
-    left = [turn]
+    real, calls = getattr(where, name), itertools.count(1)
 
     def call(*args: Any, **options: Any) -> Any:
-        left[0] -= 1
-        if left[0] == 0:
+        if next(calls) == turn:
             act()
         return real(*args, **options)
 
-    setattr(where, name, call)
-    try:
-        yield
-    finally:
-        setattr(where, name, real)
+    return patch.object(where, name, call)
 
 
 def limits(most: int, shortest: int) -> None:

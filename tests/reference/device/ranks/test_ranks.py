@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -116,22 +117,22 @@ def test_every_dtype_along_every_dimension(
 
 @pytest.mark.parametrize("indexed", [True, False])
 def test_several_files(launcher: Launcher, tmp_path: Path, indexed: bool) -> None:
-    tensors: Tensors = []
+    parts: dict[str, Tensors] = {
+        f"part-{n}.safetensors": [(f"{n}{name}", code, shape) for name, code, shape in SMALL]
+        for n in range(5)
+    }
     raws: dict[str, bytes] = {}
-    weight_map: dict[str, str] = {}
-    paths = []
-    for number in range(5):
-        some: Tensors = [(f"{number}{n}", code, shape) for n, code, shape in SMALL]
+    for number, (name, some) in enumerate(parts.items()):
         file = file_of(some, number)
-        paths.append(str(write(tmp_path, file, f"part-{number}.safetensors")))
-        tensors += some
+        write(tmp_path, file, name)
         raws |= raws_of(some, file)
-        weight_map |= {n: f"part-{number}.safetensors" for n, _, _ in some}
+    weight_map = {tensor: name for name, some in parts.items() for tensor, _, _ in some}
     index = tmp_path / "model.safetensors.index.json"
     total = sum(map(len, raws.values()))
     index.write_text(json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}))
-    given = str(index) if indexed else paths
+    given = str(index) if indexed else [str(tmp_path / name) for name in parts]
     answers = launcher.run("everything", 2, tmp_path, given, "refuse", 150, 1 << 15)
+    tensors = [*itertools.chain(*parts.values())]
     assert check_everything(answers, tensors, raws, "refuse") == 2 * 5 * (1 + 2 + 1 + 3 + 1 + 1 + 1 + 1)
 
 
