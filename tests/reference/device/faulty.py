@@ -18,7 +18,7 @@ from safetensors_reference.device import load_file
 from safetensors_reference.device.engine import CpuEngine
 
 from ..support import raw_bytes
-from .support import LateLane, data_of, file_of, install, tracked, write
+from .support import LateLane, at_turn, data_of, file_of, install, tracked, write
 
 FILE = file_of([(f"t{i:02}", "U8", [1000 + i]) for i in range(40)], 3)
 THREADS = 3
@@ -26,29 +26,6 @@ THREADS = 3
 
 class BrokenError(RuntimeError):
     """What breaks in these tests."""
-
-
-class Trigger:
-    """Acts when the armed step is reached for the ``turn``-th time, and raises the error that it gets."""
-
-    def __init__(self, step: str, turn: int, act: Callable[[], object]) -> None:
-        self.step = step
-        self.turn = turn
-        self.act = act
-        self._lock = threading.Lock()
-
-    def __call__(self, step: str) -> None:
-        with self._lock:
-            if step != self.step:
-                return
-            self.turn -= 1
-            if self.turn:
-                return
-        error = self.act()
-        if isinstance(error, BaseException):
-            raise error
-        if threading.current_thread() is not threading.main_thread():
-            time.sleep(0.05)  # the calling thread is interrupted while workers are at work
 
 
 class TrackingEngine(CpuEngine):
@@ -88,26 +65,22 @@ class Faults:
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.path = write(folder, FILE)
         self._patch = patch
+        self.engine = TrackingEngine()
+        self.ring = install(patch, self.engine, slots=2)
         self._before = set(threading.enumerate())
 
     def arm(self, step: str, turn: int, act: Callable[[], object]) -> None:
-        """Have something happen at a step of the next load."""
-        trigger = Trigger(step, turn, act)
+        """Have something happen at a step of the next load, and an error raised that it returns."""
 
-        def triggering(step: str, real: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*args: Any) -> Any:
-                if step not in LATE:
-                    trigger(step)
-                result = real(*args)
-                if step in LATE:
-                    trigger(step)
-                return result
+        def fault() -> None:
+            error = act()
+            if isinstance(error, BaseException):
+                raise error
+            if threading.current_thread() is not threading.main_thread():
+                time.sleep(0.05)  # the calling thread is interrupted while workers are at work
 
-            return call
-
-        for each, (place, name) in STEPS.items():
-            self._patch.setattr(place, name, triggering(each, getattr(place, name)))
-        self.engine = TrackingEngine()
+        place, name = STEPS[step]
+        self._patch.setattr(place, name, at_turn(getattr(place, name), turn, fault, step in LATE))
         self.ring = install(self._patch, self.engine, slots=2)
 
     def load(self) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,24 @@ def tracked(size: int, memories: list[weakref.ref[Any]]) -> torch.Tensor:
     memories.append(weakref.ref(memory))
     start = -memory.ctypes.data % 256
     return torch.from_numpy(memory)[start : start + size]
+
+
+def at_turn(
+    real: Callable[..., Any], turn: int, act: Callable[[], Any], late: bool = False
+) -> Callable[..., Any]:
+    """Return a function that does something more at its ``turn``-th call: first, or last."""
+    calls = itertools.count(1)
+
+    def call(*args: Any, **options: Any) -> Any:
+        now = next(calls) == turn
+        if now and not late:
+            act()
+        result = real(*args, **options)
+        if now and late:
+            act()
+        return result
+
+    return call
 
 
 class StagedLane(CpuLane):

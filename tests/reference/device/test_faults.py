@@ -34,9 +34,7 @@ TURNS = [(step, turn) for step in STEPS for turn in (1, 2, 3, 20) if turn <= OFT
 
 @pytest.fixture
 def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Faults:
-    faults = Faults(tmp_path, monkeypatch)
-    faults.arm("never", 1, BrokenError)
-    return faults
+    return Faults(tmp_path, monkeypatch)
 
 
 def interrupt() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import itertools
 import os
 import random
 import shutil
@@ -28,7 +27,7 @@ from safetensors_reference.device.ranks import rounds as distributed_rounds
 from safetensors_reference.device.ranks.model import ShardedModel
 from safetensors_reference.rules.errors import AccessError, SafetensorsError
 
-from ..support import said, tracked
+from ..support import at_turn, said, tracked
 
 Answer = dict[str, Any]
 
@@ -59,14 +58,7 @@ def fail(err: BaseException) -> Callable[[], Any]:
 
 def broken(where: Any, name: str, turn: int, act: Callable[[], Any]) -> Any:
     """Have a function do something first, at its ``turn``-th call."""
-    real, calls = getattr(where, name), itertools.count(1)
-
-    def call(*args: Any, **options: Any) -> Any:
-        if next(calls) == turn:
-            act()
-        return real(*args, **options)
-
-    return patch.object(where, name, call)
+    return patch.object(where, name, at_turn(getattr(where, name), turn, act))
 
 
 def limits(most: int, shortest: int) -> None:
