@@ -17,7 +17,7 @@ from safetensors_reference.device.ranks.model import RankError, ShardedModel, _c
 from safetensors_reference.rules.errors import AccessError
 
 from ...naive import BITS
-from ..support import data_of, file_of, write
+from ..support import data_of, file_of, slices_of, write
 from .launcher import Launcher
 
 Tensors = list[tuple[str, str, list[int]]]
@@ -37,19 +37,11 @@ def launcher() -> Iterator[Launcher]:
 def expected(
     code: str, shape: Sequence[int], raw: bytes, dim: int | None, world: int, rank: int
 ) -> tuple[tuple[int, ...], bytes] | None:
-    """Shape and bytes of a slice, by cutting an array of single bits; None where a byte would be cut."""
-    bits = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little").reshape(*shape, BITS[code])
+    """Shape and bytes of a slice; None where a byte would be cut."""
     if dim is None:
         return tuple(shape), raw
-    sizes = [len(part) for part in torch.empty(shape[dim]).chunk(world)]
-    ends = np.cumsum([0, *sizes, *[0] * (world - len(sizes))])
-    places = np.arange(bits.size).reshape(bits.shape)
-    for r in range(world):
-        part = np.take(places, range(ends[r], ends[r + 1]), dim).reshape(-1)
-        if part.size % 8 or (part.reshape(-1, 8) // 8 != part.reshape(-1, 8)[:, :1] // 8).any():
-            return None
-    cut = np.take(bits, range(ends[rank], ends[rank + 1]), dim)
-    return cut.shape[:-1], np.packbits(cut, bitorder="little").tobytes()
+    slices = slices_of(code, shape, dim, world)
+    return slices and (slices[rank][0], bytes(raw[at] for at in slices[rank][1]))
 
 
 def check_everything(answers: list[Any], tensors: Tensors, raws: dict[str, bytes], uneven: str) -> int:
