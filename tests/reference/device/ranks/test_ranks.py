@@ -41,7 +41,7 @@ def expected(
     if dim is None:
         return tuple(shape), raw
     slices = slices_of(code, shape, dim, world)
-    return slices and (slices[rank][0], bytes(raw[at] for at in slices[rank][1]))
+    return None if slices is None else (slices[rank][0], bytes(raw[at] for at in slices[rank][1]))
 
 
 def check_everything(answers: list[Any], tensors: Tensors, raws: dict[str, bytes], uneven: str) -> int:
