@@ -26,21 +26,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # Shared runners are too uneven for a deadline per example, and a file with many tensors is not small.
-for _profile, _examples in (("default", 100), ("night", 1_000)):
+for _profile, _examples in (("default", 100), ("night", 1_000), ("long", 10_000)):
     settings.register_profile(
         _profile,
         max_examples=_examples,
         deadline=None,
-        derandomize=True,
+        derandomize=_profile != "long",
+        print_blob=True,
         suppress_health_check=[HealthCheck.too_slow],
     )
-settings.register_profile(
-    "long",
-    max_examples=10_000,
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # Searching for garbage takes a third of the time of collecting all tests.

@@ -34,12 +34,9 @@ RARE = "F8_E5M2FNUZ"
 WHOLE = {code for code, bits in DTYPE_BITS.items() if bits % 8 == 0}
 
 
-def test_copies_list_the_same_widths() -> None:
+def test_copies_list_the_same_widths_and_codes() -> None:
     for copy in (BITS, WIDTHS, planted.BITS, given.BITS):
         assert copy == DTYPE_BITS
-
-
-def test_copies_list_the_same_codes() -> None:
     assert set(lacking.CODES) == set(TAKEN_FOR) == set(DTYPE_BITS)
     assert set(NUMPY_TYPES) == set(given.CODES.values()) == WHOLE
     assert {ARRAY_TYPES[code]: code for code in WHOLE} == given.CODES

@@ -64,12 +64,6 @@ def test_the_schemas_of_the_corpus_are_those_of_its_models(made: dict[str, Any])
     compare(ROOT / "corpus" / "schema" / made["$id"].rpartition("/")[2], made)
 
 
-def test_the_published_table_of_features_fits_its_schema() -> None:
-    schema = json.loads((REPORTS / "features.schema.json").read_text(encoding="utf-8"))
-    published = (ROOT / "reports" / "published" / "features.json").read_text(encoding="utf-8")
-    Draft202012Validator(schema).validate(json.loads(published))
-
-
 def compare(path: Path, made: dict[str, Any]) -> None:
     Draft202012Validator.check_schema(made)
     text = json.dumps(made, indent=1) + "\n"

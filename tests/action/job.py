@@ -61,11 +61,6 @@ def load(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def _adding(argument: str) -> str:
-    """Return the line of a shell that gives ``stc run`` one more argument."""
-    return f'if [ "$1" = run ]; then set -- "$@" {shlex.quote(argument)}; fi\n'
-
-
 def pull_request(head: str = "me/mylib", number: int = 7) -> dict[str, Any]:
     return {"pull_request": {"number": number, "head": {"repo": {"full_name": head}}}}
 
@@ -173,10 +168,11 @@ class Job:
         """Stand in for the installed environment: the one that the tests run in, with the job's corpus."""
         folder = work / "venv" / "bin"
         folder.mkdir(parents=True, exist_ok=True)
-        corpus = "" if self.corpus is None else _adding(f"--corpus={self.corpus}")
+        # ``stc run`` gets one more argument.
+        more = f'if [ "$1" = run ]; then set -- "$@" {shlex.quote(f"--corpus={self.corpus}")}; fi\n'
         for name, program, first in (
             ("python", sys.executable, ""),
-            ("stc", str(Path(sys.executable).parent / "stc"), corpus),
+            ("stc", str(Path(sys.executable).parent / "stc"), more if self.corpus else ""),
         ):
             (folder / name).write_text(f'#!/bin/sh\n{first}exec {shlex.quote(program)} "$@"\n')
             (folder / name).chmod(0o755)

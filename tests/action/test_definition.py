@@ -48,13 +48,6 @@ def test_files_for_the_service_fit_their_schemas(schema: str) -> None:
         check_schema(schema, path)
 
 
-def test_a_wrong_action_would_not_fit(tmp_path: Path) -> None:
-    wrong = ROOT.joinpath("action.yml").read_text().replace("using: composite", "using: composit")
-    (tmp_path / "action.yml").write_text(wrong)
-    with pytest.raises(AssertionError):
-        check_schema("vendor.github-actions", tmp_path / "action.yml")
-
-
 def test_no_expression_stands_in_a_shell_text() -> None:
     scripts = [step["run"] for step in STEPS if "run" in step]
     assert len(scripts) >= 6
@@ -114,23 +107,19 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, check: str = "") -
     return load("install", monkeypatch).commands(kind(**given))
 
 
-def test_the_suite_is_installed_as_the_readme_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    venv, suite, own = commands(monkeypatch, tmp_path)
-    assert venv[1:] == ["-I", "-m", "venv", f"{tmp_path}/venv"]
-    readme = (ROOT / "README.md").read_text()
-    assert 'pip install -c constraints.txt -e ".[dev]"' in readme
-    assert suite[-4:] == ["-c", str(ROOT / "constraints.txt"), "-e", f"{ROOT}[harness]"]
-    assert own[own.index("--disable-pip-version-check") + 1 :] == ["-e", ".[a b]", "$(touch pwned)", "--pre"]
-
-
 @pytest.mark.parametrize(
-    ("check", "extra"), [("models", ""), ("models\nhf://org/model", "[remote]"), ("https://x/y", "[remote]")]
+    ("check", "extra"),
+    # No harness is installed to check files.
+    [("", "[harness]"), ("models", ""), ("models\nhf://org/model", "[remote]"), ("https://x/y", "[remote]")],
 )
-def test_no_harness_is_installed_to_check_files(
+def test_the_suite_is_installed_as_the_readme_says(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, check: str, extra: str
 ) -> None:
-    _, suite, _ = commands(monkeypatch, tmp_path, check)
-    assert suite[-1] == f"{ROOT}{extra}"
+    venv, suite, own = commands(monkeypatch, tmp_path, check)
+    assert venv[1:] == ["-I", "-m", "venv", f"{tmp_path}/venv"]
+    assert 'pip install -c constraints.txt -e ".[dev]"' in (ROOT / "README.md").read_text()
+    assert suite[-4:] == ["-c", str(ROOT / "constraints.txt"), "-e", f"{ROOT}{extra}"]
+    assert own[own.index("--disable-pip-version-check") + 1 :] == ["-e", ".[a b]", "$(touch pwned)", "--pre"]
 
 
 def test_the_command_that_installs_the_suite_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

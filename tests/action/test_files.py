@@ -17,7 +17,7 @@ SECOND = "my models/model-00002-of-00002.safetensors"
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     """A job in a repository with a model of two shards and no index."""
-    job = Job(tmp_path)
+    job = Job(tmp_path, "pull_request", pull_request())
     models = job.repository / "my models"
     models.mkdir()
     for number in (1, 2):
@@ -26,8 +26,8 @@ def job(tmp_path: Path) -> Job:
     return job
 
 
-def test_whole_models_pass(job: Job) -> None:
-    job.run(check="my models", upload_sarif="true")
+def test_whole_models_pass_without_a_comment(job: Job) -> None:
+    job.run(check="my models", upload_sarif="true", comment="true")
     assert job.ok, job.log
     assert job.outputs["outcome"] == {"result": "passed", "findings": "0"}
     assert [job.outcome[key] for key in ("run", "Fuzz", "files")] == ["skipped", "skipped", "success"]
@@ -36,6 +36,7 @@ def test_whole_models_pass(job: Job) -> None:
     sarif = Path(job.used["github/codeql-action/upload-sarif"]["sarif_file"])
     assert json.loads(sarif.read_bytes())["runs"][0]["invocations"][0]["exitCode"] == 0
     assert "actions/upload-artifact" in job.used
+    assert job.annotations("notice") == ["comment: skipped, because it is available only for implementations"]
 
 
 def test_a_missing_shard_fails(job: Job) -> None:
@@ -65,11 +66,3 @@ def test_what_cannot_be_read_fails_always(job: Job) -> None:
     assert job.outputs["outcome"]["result"] == "not-run"
     assert "nowhere: No such file" in job.summary
     assert "--help: No such file" in job.summary
-
-
-def test_no_comment_is_made(job: Job) -> None:
-    job.event_name = "pull_request"
-    (job.folder / "event.json").write_text(json.dumps(pull_request()))
-    job.run(check="my models", comment="true")
-    assert job.annotations("notice") == ["comment: skipped, because it is available only for implementations"]
-    assert job.ok

@@ -264,27 +264,28 @@ def test_what_a_reader_prints_is_no_command_to_the_runner(tmp_path: Path, few_ca
 
 
 @pytest.mark.parametrize(
-    ("event", "env", "why"),
+    ("name", "event", "env", "why", "sarif"),
     [
-        (pull_request("stranger/mylib"), {}, "a pull request from a fork"),
-        (pull_request(), {"GITHUB_ACTOR": "dependabot[bot]"}, "from Dependabot"),
+        ("pull_request", pull_request("stranger/mylib"), {}, "a pull request from a fork", "false"),
+        ("pull_request", pull_request(), {"GITHUB_ACTOR": "dependabot[bot]"}, "from Dependabot", "false"),
+        ("push", {}, {}, "this job was not started by a pull request", "true"),
     ],
-    ids=["fork", "dependabot"],
+    ids=["fork", "dependabot", "push"],
 )
-def test_without_the_right_to_write_uploads_are_left_out(
-    tmp_path: Path, event: dict[str, Any], env: dict[str, str], why: str
+def test_without_the_right_to_write_or_a_pull_request_uploads_are_left_out(
+    tmp_path: Path, name: str, event: dict[str, Any], env: dict[str, str], why: str, sarif: str
 ) -> None:
-    job = Job(tmp_path, "pull_request", event, env)
+    job = Job(tmp_path, name, event, env)
     job.run(until="check", implementation="reference", upload_sarif="true", comment="true")
-    assert (job.outputs["check"]["sarif"], job.outputs["check"]["comment"]) == ("false", "false")
+    assert (job.outputs["check"]["sarif"], job.outputs["check"]["comment"]) == (sarif, "false")
     notices = job.annotations("notice")
-    assert len([line for line in notices if why in line]) == 2
+    assert len([line for line in notices if why in line]) == 1 + (sarif == "false")
     # As if all else had been done: what was made is kept, and nothing is uploaded.
     job.outcome |= {"install": "success", "report": "success"}
     job.outputs["report"] = {"sarif": "true"}
     wanted = {step["name"]: job.wanted(step) for step in STEPS}
     assert wanted["Keep the report"]
-    assert not wanted["Show the findings under code scanning"]
+    assert wanted["Show the findings under code scanning"] == (sarif == "true")
     assert not wanted["Comment on the pull request"]
 
 

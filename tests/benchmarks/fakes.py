@@ -47,26 +47,8 @@ def right(path: str, device: str) -> dict[str, Any]:
 
 
 def flipped(path: str, device: str) -> dict[str, Any]:
-    tensors = right(path, device)
-    _bytes_of_last(tensors)[-1] ^= 1
-    return tensors
-
-
-def swapped(path: str, device: str) -> dict[str, Any]:
-    """Exchange two pages, which no sum over the tensor would notice."""
-    tensors = right(path, device)
-    pages = _bytes_of_last(tensors)[: 2 * 4096].view(2, 4096)
-    pages.copy_(pages.flip(0).clone())
-    return tensors
-
-
-def forgetful(path: str, device: str) -> dict[str, Any]:
-    tensors = right(path, device)
-    del tensors[min(tensors)]
-    return tensors
-
-
-def _bytes_of_last(tensors: dict[str, Any]) -> Any:
     import torch
 
-    return tensors[max(tensors)].view(-1).view(dtype=torch.uint8)
+    tensors = right(path, device)
+    tensors[max(tensors)].view(-1).view(dtype=torch.uint8)[-1] ^= 1
+    return tensors

@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -31,6 +32,8 @@ from benchmarks.device.loader_process import Server
 from benchmarks.device.loaders import NotHere
 from benchmarks.device.machine import describe
 from safetensors_reference.writing.atomic import NotSavedError
+
+from ..reference.device.support import at_turn
 
 HERE = str(Path(__file__).parent)
 FAKES = ("right", "flipped", "refusing")
@@ -316,16 +319,8 @@ def test_a_device_is_named_as_its_driver_names_it(
 def test_an_interrupt_in_the_middle_of_a_load_keeps_what_was_measured(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = [4]
-    real = Here.ask
-
-    def ask(self: Here, request: dict[str, Any]) -> dict[str, Any]:
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), number)
-        return real(self, request)
-
-    monkeypatch.setattr(Here, "ask", ask)
+    interrupt = partial(os.kill, os.getpid(), number)
+    monkeypatch.setattr(Here, "ask", at_turn(Here.ask, 4, interrupt))
     result = call("--file", "small", "--small", "20", "--warm", "1000", "--no-limits",
                   "--loader", "reference", "--folder", str(tmp_path), "--json")  # fmt: skip
     assert result.exit_code == 130

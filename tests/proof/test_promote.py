@@ -244,6 +244,8 @@ def refusal(code: str) -> dict[str, Any]:
         (replace(content(), expectation=refusal("OFF_HOLE")), "does not agree"),
         (replace(overlap_and_hole(), expectation=refusal("HDR_DUP_KEY")), "does not agree"),
         (replace(content(), expectation={"outcome": "accept", "content": {}}), "cannot be determined"),
+        (replace(content(), files={ENTRY: content().files[ENTRY].replace(bytes(200), b"x" * 200)}),
+         "no bytes of tensor 'a' with the required digest"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_case_is_refused_with_the_reason(
@@ -252,14 +254,6 @@ def test_what_cannot_be_a_case_is_refused_with_the_reason(
     with pytest.raises(PromotionError, match=re.escape(words)):
         promote(finding, checkout)
     assert found(checkout) == []
-
-
-def test_digests_that_the_file_does_not_have_are_refused(checkout: Checkout) -> None:
-    finding = content()
-    expectation = json.loads(json.dumps(finding.expectation))
-    expectation["content"]["tensors"][1]["sha256"] = "0" * 64
-    with pytest.raises(PromotionError, match="no bytes of tensor 'a' with the required digest"):
-        promote(replace(finding, expectation=expectation), checkout)
 
 
 def test_a_choice_that_is_named_makes_a_case_of_the_choice(checkout: Checkout, quick: None) -> None:

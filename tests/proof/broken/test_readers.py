@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,18 +150,15 @@ def test_an_empty_map_is_no_content_and_whoever_takes_it_for_some_fails(
     assert fails(taken_for_an_entry, cases, tmp_path) == sorted(c.id for c in cases)
 
 
-@pytest.mark.parametrize(
-    ("check", "spoil"),
-    [
-        ("trailing", lambda header: file(header, b"abc")),
-        ("past-end", lambda header: file(header, b"a")),
-        ("range-size", lambda header: file(header.replace(b"[2]", b"[1]"))),
-        ("padding", lambda header: file(header + b"\t")),
-        ("field-unknown", lambda header: file(header.replace(b"}}", b',"x":1}}'))),
-    ],
-)
-def test_each_check_has_its_own_effect(check: str, spoil: Callable[[bytes], bytes]) -> None:
-    with pytest.raises(Refused, match=check):
-        READER.content(spoil(VALID))
+def test_each_check_has_its_own_effect() -> None:
+    for check, spoiled in (
+        ("trailing", file(VALID, b"abc")),
+        ("past-end", file(VALID, b"a")),
+        ("range-size", file(VALID.replace(b"[2]", b"[1]"))),
+        ("padding", file(VALID + b"\t")),
+        ("field-unknown", file(VALID.replace(b"}}", b',"x":1}}'))),
+    ):
+        with pytest.raises(Refused, match=check):
+            READER.content(spoiled)
+        assert READER.without(check).content(spoiled)["tensors"]
     assert READER.left_out == frozenset()
-    assert READER.without(check).content(spoil(VALID))["tensors"]

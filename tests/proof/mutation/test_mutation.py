@@ -251,10 +251,7 @@ def test_a_refusal_needs_the_first_code_when_hardened() -> None:
 
 
 def test_verdict_and_content_are_held_against_the_case(shipped: Manifest) -> None:
-    sound = probes_of(c for c in shipped.reading if c.id == "framing/no-tensors") or probes_of(
-        [c for c in shipped.reading if c.expect and c.expect.outcome == "accept"][:1]
-    )
-    probe = sound[0]
+    probe = probes_of([shipped.by_id["framing/one-tensor"]])[0]
     assert objection(explain(probe.data), probe) is None
     assert objection(answer(("OFF_HOLE",)), probe) == "verdict"
     assert objection(explain(probe.data), Probe(probe.id, b"", "text", (REFUSE,))) == "verdict"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,40 @@ def tracked(size: int, memories: list[weakref.ref[Any]]) -> torch.Tensor:
     memories.append(weakref.ref(memory))
     start = -memory.ctypes.data % 256
     return torch.from_numpy(memory)[start : start + size]
+
+
+def slices_of(
+    code: str, shape: Sequence[int], dim: int, world: int
+) -> list[tuple[tuple[int, ...], list[int]]] | None:
+    """Shape and bytes of the slice of each rank, by a cut of torch; None where a byte would be cut."""
+    parts = list(torch.arange(prod(shape)).reshape(*shape).chunk(world, dim))
+    parts += [parts[0].narrow(dim, 0, 0)] * (world - len(parts))
+    slices = []
+    for part in parts:
+        bits = [element * BITS[code] + k for element in part.flatten().tolist() for k in range(BITS[code])]
+        starts = bits[::8]
+        if any(at % 8 for at in starts) or bits != [at + k for at in starts for k in range(8)]:
+            return None
+        slices.append((tuple(part.shape), [at // 8 for at in starts]))
+    return slices
+
+
+def at_turn(
+    real: Callable[..., Any], turn: int, act: Callable[[], Any], late: bool = False
+) -> Callable[..., Any]:
+    """Return a function that does something more at its ``turn``-th call: first, or last."""
+    calls = itertools.count(1)
+
+    def call(*args: Any, **options: Any) -> Any:
+        now = next(calls) == turn
+        if now and not late:
+            act()
+        result = real(*args, **options)
+        if now and late:
+            act()
+        return result
+
+    return call
 
 
 class StagedLane(CpuLane):

@@ -28,41 +28,30 @@ def outcome(load: Any, case: Case, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("area", "step"),
+    ("area", "step", "delay"),
     # The surroundings of faults are most of the cases.
     [
-        *((area, 12 if area == "surroundings" else 1) for area in AREAS),
-        pytest.param("surroundings", 1, marks=pytest.mark.nightly),
+        *((area, 12 if area == "surroundings" else 1, 100) for area in AREAS),
+        *(pytest.param(area, 1, 0, marks=pytest.mark.nightly) for area in AREAS),
+        pytest.param("surroundings", 1, 100, marks=pytest.mark.nightly),
     ],
 )
 def test_the_corpus_loads_as_by_the_plain_reader_and_a_bad_file_allocates_nothing(
-    area: str, step: int, monkeypatch: pytest.MonkeyPatch
+    area: str, step: int, delay: int, simulated: SimulatedDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = CountingEngine(CpuLane)
-    install(monkeypatch, engine)
-    for case in [case for case in CASES if case.area == area][::step]:
-        engine.sizes.clear()
+    cases = [case for case in CASES if case.area == area]
+    for number, case in enumerate(cases[::step]):
         expected = outcome(plain_load_file, case)
-        got = outcome(load_file, case, device="cpu", threads=2, chunk=1000, align=64)
+        engine.sizes.clear()
+        with monkeypatch.context() as patch:
+            install(patch, engine)
+            got = outcome(load_file, case, device="cpu", threads=2, chunk=1000, align=64)
         assert (got, engine.slots) == (expected, 0), case.id
-        if isinstance(expected, tuple):
-            assert engine.sizes == [], case.id
-
-
-@pytest.mark.parametrize("delay", [pytest.param(0, marks=pytest.mark.nightly), 100])
-@pytest.mark.parametrize(
-    "area",
-    [pytest.param(area, marks=pytest.mark.nightly) if area == "surroundings" else area for area in AREAS],
-)
-def test_the_corpus_loads_onto_the_simulated_devices(
-    area: str, delay: int, simulated: SimulatedDevice
-) -> None:
-    with simulated.settings(delay=delay):
-        for number, case in enumerate(case for case in CASES if case.area == area):
-            expected = outcome(plain_load_file, case)
-            before = simulated.live
-            simulated.peak()
+        before = simulated.live
+        simulated.peak()
+        with simulated.settings(delay=delay):
             got = outcome(load_file, case, device=DEVICES[number % 2], threads=2, chunk=1000)
-            assert got == expected, case.id
-            if isinstance(expected, tuple):
-                assert simulated.peak() == before, case.id
+        assert got == expected, case.id
+        if isinstance(expected, tuple):
+            assert (engine.sizes, simulated.peak()) == ([], before), case.id

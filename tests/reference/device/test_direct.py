@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -108,13 +109,6 @@ def test_a_file_that_shrinks_is_noticed(folder: Path, monkeypatch: pytest.Monkey
     assert str(caught.value).endswith(f" at byte {max(left, len(file) - 60_001):,}")
 
 
-def refuse(code: int) -> Callable[..., int]:
-    def call(*_args: Any, **_options: Any) -> int:
-        raise OSError(code, os.strerror(code))
-
-    return call
-
-
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
@@ -131,7 +125,7 @@ def test_a_system_without_it_is_named(
     real = PathSource(path)
     monkeypatch.setattr("safetensors_reference.device.load.PathSource", lambda _path: real)
     if code:
-        monkeypatch.setattr(os, name, refuse(code))
+        monkeypatch.setattr(os, name, Mock(side_effect=OSError(code, os.strerror(code))))
     else:
         monkeypatch.delattr(os, name)
     with pytest.raises(AccessError, match=rf"file.safetensors: {words}.*; load without direct=True"):

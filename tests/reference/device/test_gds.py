@@ -22,7 +22,7 @@ from safetensors_reference.device import DeviceError, gds, load_file
 from safetensors_reference.device.engine import PAGE
 from safetensors_reference.rules.errors import AccessError
 
-from .support import CountingEngine, file_of, said, write
+from .support import CountingEngine, at_turn, file_of, said, write
 
 WORDS = [("a", "U8", [3]), ("b", "F32", [300]), ("c", "I64", [40]), ("d", "F8_E4M3", [0])]
 
@@ -143,15 +143,9 @@ def test_a_fault_waits_for_what_was_asked_for(
 ) -> None:
     """The step comes at a read, or where the file is opened."""
     path = write(tmp_path, file_of([*WORDS, ("e", "U8", [5000])]))
-    turns: list[object] = []
-
-    def at_turn(*_: object) -> None:
-        turns.append(_)
-        if len(turns) == max(turn, 1):
-            step(path)
-
-    monkeypatch.setattr(kvikio, "step" if turn else "CuFile", at_turn)
+    name = "step" if turn else "CuFile"
+    monkeypatch.setattr(kvikio, name, at_turn(getattr(kvikio, name), max(turn, 1), partial(step, path)))
     with pytest.raises(error, match=words):
         load_file(path, device="cpu", gds=True)
     assert kvikio.pending == 0
-    assert len(turns) < 15
+    assert len(kvikio.reads) < 15

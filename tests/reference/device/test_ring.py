@@ -86,14 +86,16 @@ def test_who_asked_first_gets_a_slot_first_and_who_is_told_to_stop_gets_none() -
     assert order == [-3, 0, 1, 2, 4, 5, 6, 7]
 
 
-@pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_one_ring_of_the_size_that_was_configured_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "_rings", {})
     monkeypatch.setattr(transfer, "_size", (transfer.SLOTS, transfer.SLOT_BYTES))
-
-
-@pytest.mark.usefixtures("fresh")
-def test_there_is_one_ring_of_the_size_that_was_configured_first() -> None:
+    odd: Any
+    for odd in ((0, 1 << 20), (1, 0), (1, 5000), (1, 8192), (-1, 1 << 20)):
+        with pytest.raises(AccessError, match="at least one slot"):
+            configure(*odd)
+    for odd in ((float("nan"), 1 << 20), (1, 16384.0), (1, 1 << 70), ("a", 1 << 20), (None, 1 << 20)):
+        with pytest.raises(AccessError, match="must be whole numbers that fit into memory"):
+            configure(*odd)
     configure(slots=5, slot_bytes=1 << 16)
     one = shared_ring(False, memory)
     assert (one.slots, one.slot_bytes) == (5, 1 << 16)
@@ -102,17 +104,6 @@ def test_there_is_one_ring_of_the_size_that_was_configured_first() -> None:
     configure(slots=5, slot_bytes=1 << 16)
     with pytest.raises(AccessError, match="already in use"):
         configure(slots=6)
-
-
-@pytest.mark.usefixtures("fresh")
-def test_a_ring_of_impossible_size_is_refused() -> None:
-    odd: Any
-    for odd in ((0, 1 << 20), (1, 0), (1, 5000), (1, 8192), (-1, 1 << 20)):
-        with pytest.raises(AccessError, match="at least one slot"):
-            configure(*odd)
-    for odd in ((float("nan"), 1 << 20), (1, 16384.0), (1, 1 << 70), ("a", 1 << 20), (None, 1 << 20)):
-        with pytest.raises(AccessError, match="must be whole numbers that fit into memory"):
-            configure(*odd)
 
 
 FORKED = """

@@ -11,11 +11,11 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import torch
 import torch.distributed as dist
@@ -27,7 +27,7 @@ from safetensors_reference.device.ranks import rounds as distributed_rounds
 from safetensors_reference.device.ranks.model import ShardedModel
 from safetensors_reference.rules.errors import AccessError, SafetensorsError
 
-from ..support import said, tracked
+from ..support import at_turn, said, tracked
 
 Answer = dict[str, Any]
 
@@ -52,30 +52,13 @@ def usable() -> bool:
     return bool(total.item() == world * (world + 1) // 2)
 
 
-def fail(err: BaseException) -> Callable[[], None]:
-    def act() -> None:
-        raise err
-
-    return act
+def fail(err: BaseException) -> Callable[[], Any]:
+    return Mock(side_effect=err)
 
 
-@contextmanager
-def broken(where: object, name: str, turn: int, act: Callable[[], None]) -> Iterator[None]:
+def broken(where: Any, name: str, turn: int, act: Callable[[], Any]) -> Any:
     """Have a function do something first, at its ``turn``-th call."""
-    real = getattr(where, name)
-    left = [turn]
-
-    def call(*args: Any, **options: Any) -> Any:
-        left[0] -= 1
-        if left[0] == 0:
-            act()
-        return real(*args, **options)
-
-    setattr(where, name, call)
-    try:
-        yield
-    finally:
-        setattr(where, name, real)
+    return patch.object(where, name, at_turn(getattr(where, name), turn, act))
 
 
 def limits(most: int, shortest: int) -> None:

@@ -6,7 +6,6 @@ import itertools
 from math import prod
 
 import pytest
-import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from safetensors_reference.rules.errors import AccessError
 
 from ...naive import BITS
 from ...strategies import FEWER
+from ..support import slices_of
 
 worlds = st.integers(1, 7)
 codes = st.sampled_from(sorted(BITS))
@@ -54,13 +54,7 @@ def bytes_of(cut: Cut, rank: int) -> list[int]:
 @given(infos(), st.data(), worlds)
 def test_a_share_has_the_bytes_of_its_elements(info: TensorInfo, data: st.DataObject, world: int) -> None:
     dim = data.draw(st.integers(-len(info.shape), len(info.shape) - 1))
-    numbers = torch.arange(prod(info.shape)).reshape(info.shape)
-    parts = list(numbers.chunk(world, dim))
-    parts += [parts[0].narrow(dim, 0, 0)] * (world - len(parts))
-    bits = BITS[info.dtype]
-    wanted = [[e * bits + k for e in part.reshape(-1).tolist() for k in range(bits)] for part in parts]
-    grouped = [[run[i : i + 8] for i in range(0, len(run), 8)] for run in wanted]
-    whole = all(g == list(range(g[0], g[0] + 8)) and g[0] % 8 == 0 for run in grouped for g in run)
+    wanted = slices_of(info.dtype, info.shape, dim, world)
     size = info.shape[dim]
     if size % world and data.draw(st.booleans()):
         text = f"dimension {dim % len(info.shape)} of size {size} cannot be cut evenly among {world} ranks"
@@ -71,14 +65,10 @@ def test_a_share_has_the_bytes_of_its_elements(info: TensorInfo, data: st.DataOb
     try:
         cut = cut_along("f", info, dim, world, "split" if size % world else "refuse")
     except AccessError as err:
-        assert (whole, err.code) == (False, "API_SLICE_UNSUPPORTED")  # noqa: PT017 - it depends on the data
+        assert (wanted, err.code) == (None, "API_SLICE_UNSUPPORTED")  # noqa: PT017 - it depends on the data
         return
-    assert whole
-    for rank in range(world):
-        assert bytes_of(cut, rank) == [g[0] // 8 for g in grouped[rank]]
-        assert cut.shares[rank].shape == tuple(parts[rank].shape)
-        assert cut.runs * cut.shares[rank].run <= cut.room
-    assert sorted(b for rank in range(world) for b in bytes_of(cut, rank)) == list(range(info.nbytes))
+    assert [(cut.shares[rank].shape, bytes_of(cut, rank)) for rank in range(world)] == wanted
+    assert all(cut.runs * share.run <= cut.room for share in cut.shares)
 
 
 OUTSIDE, NO_NUMBER = "API_SLICE_OUT_OF_RANGE", "UNCLASSIFIED"
@@ -173,19 +163,14 @@ def test_every_rank_gets_every_byte_once(
             read = [i.read for b in batches_of_round if b.source == source for i in b.items]
             assert len(read) <= 1 or sum(read) <= limit
     for item in items:
-        for rank in range(world):
-            placed = plan.places[item.info.name]
-            known = files[item.file]
-            segments = own_segments(known, placed, rank) if item.info.nbytes else []
+        info, placed, known = item.info, plan.places[item.info.name], files[item.file]
+        for rank, share in enumerate(item.cut.shares):
+            segments = own_segments(known, placed, rank)
             got = [s.file_at + k for s in segments for k in range(s.size)]
-            start = known.data_start + item.info.begin
-            assert got == [start + b for b in bytes_of(item.cut, rank)] * bool(item.info.nbytes)
-            assert [s.at - placed.at for s in segments] == [
-                i * item.cut.shares[rank].run for i in range(len(segments))
-            ]
-            name, code, shape, begin, end = row(placed, rank)
-            assert (name, code, shape) == (item.info.name, item.info.dtype, item.cut.shares[rank].shape)
-            assert (begin, end - begin) == (placed.at, prod(shape) * BITS[code] // 8)
+            assert got == [known.data_start + info.begin + b for b in bytes_of(item.cut, rank)]
+            assert [s.at - placed.at for s in segments] == [i * share.run for i in range(len(segments))]
+            end = placed.at + prod(share.shape) * BITS[info.dtype] // 8
+            assert row(placed, rank) == (info.name, info.dtype, share.shape, placed.at, end)
 
 
 @FEWER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from safetensors_reference.device.ranks.model import RankError, ShardedModel, _c
 from safetensors_reference.rules.errors import AccessError
 
 from ...naive import BITS
-from ..support import data_of, file_of, write
+from ..support import data_of, file_of, slices_of, write
 from .launcher import Launcher
 
 Tensors = list[tuple[str, str, list[int]]]
@@ -36,19 +37,11 @@ def launcher() -> Iterator[Launcher]:
 def expected(
     code: str, shape: Sequence[int], raw: bytes, dim: int | None, world: int, rank: int
 ) -> tuple[tuple[int, ...], bytes] | None:
-    """Shape and bytes of a slice, by cutting an array of single bits; None where a byte would be cut."""
-    bits = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little").reshape(*shape, BITS[code])
+    """Shape and bytes of a slice; None where a byte would be cut."""
     if dim is None:
         return tuple(shape), raw
-    sizes = [len(part) for part in torch.empty(shape[dim]).chunk(world)]
-    ends = np.cumsum([0, *sizes, *[0] * (world - len(sizes))])
-    places = np.arange(bits.size).reshape(bits.shape)
-    for r in range(world):
-        part = np.take(places, range(ends[r], ends[r + 1]), dim).reshape(-1)
-        if part.size % 8 or (part.reshape(-1, 8) // 8 != part.reshape(-1, 8)[:, :1] // 8).any():
-            return None
-    cut = np.take(bits, range(ends[rank], ends[rank + 1]), dim)
-    return cut.shape[:-1], np.packbits(cut, bitorder="little").tobytes()
+    slices = slices_of(code, shape, dim, world)
+    return None if slices is None else (slices[rank][0], bytes(raw[at] for at in slices[rank][1]))
 
 
 def check_everything(answers: list[Any], tensors: Tensors, raws: dict[str, bytes], uneven: str) -> int:
@@ -116,22 +109,22 @@ def test_every_dtype_along_every_dimension(
 
 @pytest.mark.parametrize("indexed", [True, False])
 def test_several_files(launcher: Launcher, tmp_path: Path, indexed: bool) -> None:
-    tensors: Tensors = []
+    parts: dict[str, Tensors] = {
+        f"part-{n}.safetensors": [(f"{n}{name}", code, shape) for name, code, shape in SMALL]
+        for n in range(5)
+    }
     raws: dict[str, bytes] = {}
-    weight_map: dict[str, str] = {}
-    paths = []
-    for number in range(5):
-        some: Tensors = [(f"{number}{n}", code, shape) for n, code, shape in SMALL]
+    for number, (name, some) in enumerate(parts.items()):
         file = file_of(some, number)
-        paths.append(str(write(tmp_path, file, f"part-{number}.safetensors")))
-        tensors += some
+        write(tmp_path, file, name)
         raws |= raws_of(some, file)
-        weight_map |= {n: f"part-{number}.safetensors" for n, _, _ in some}
+    weight_map = {tensor: name for name, some in parts.items() for tensor, _, _ in some}
     index = tmp_path / "model.safetensors.index.json"
     total = sum(map(len, raws.values()))
     index.write_text(json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}))
-    given = str(index) if indexed else paths
+    given = str(index) if indexed else [str(tmp_path / name) for name in parts]
     answers = launcher.run("everything", 2, tmp_path, given, "refuse", 150, 1 << 15)
+    tensors = [*itertools.chain(*parts.values())]
     assert check_everything(answers, tensors, raws, "refuse") == 2 * 5 * (1 + 2 + 1 + 3 + 1 + 1 + 1 + 1)
 
 

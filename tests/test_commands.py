@@ -1,4 +1,4 @@
-"""Exit status 1 of every command: it never comes without its reason, in any form of the output."""
+"""Every command: its help, and its exit status 1, which never comes without its reason, in any form."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.__main__ import benchmarks
+from proof.broken.__main__ import matrix
+from proof.documents.__main__ import documents
+from proof.mutation.__main__ import mutants
+from proof.promote import command as promote
 from safetensors_conformance.cli import impl, publish
 from safetensors_corpus.author.case import all_cases
 from safetensors_corpus.publish import build as build_module
 from safetensors_reference.main import main
+from safetensors_reports.history.trend import WORDS
 from safetensors_reports.trophies import cli as trophies_cli
+from tools.covering import covering
 
 from .conformance.suite_runs import BASICS, corpus_of, load_once
 from .conformance.support import QUICK, REPOSITORY, fake
@@ -28,18 +35,18 @@ LAX = f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter"
 HOLE = "layout/hole-between-two"
 
 
-def leaves(
+def walk(
     command: click.Command, name: str, parent: click.Context | None = None
-) -> Iterator[tuple[str, click.Command]]:
-    """Yield every command that does something itself, with its whole name."""
-    context = click.Context(command, info_name=name, parent=parent)
+) -> Iterator[tuple[str, click.Command, str]]:
+    """Yield a command and all below it: the whole name, the command and its help text."""
+    # Click keeps the help option that it makes first, so it has to be the one of a real call.
+    context = click.Context(command, info_name=name, parent=parent, help_option_names=["-h", "--help"])
+    yield name, command, command.get_help(context)
     if isinstance(command, click.Group):
         for sub in command.list_commands(context):
             found = command.get_command(context, sub)
             assert found is not None
-            yield from leaves(found, f"{name} {sub}".removeprefix("stc "), context)
-    if not isinstance(command, click.Group) or command.invoke_without_command:
-        yield name, command
+            yield from walk(found, f"{name} {sub}", context)
 
 
 def written(folder: Path, name: str, text: str) -> str:
@@ -138,7 +145,21 @@ NEVER = {
 }
 """Commands that exit with 1 only after an error message of click."""
 FORMS = ("--quiet", "--json", "--sarif")
-COMMANDS = dict(leaves(main, "stc"))
+COMMANDS = {
+    name.removeprefix("stc "): command
+    for name, command, _ in walk(main, "stc")
+    if not isinstance(command, click.Group) or command.invoke_without_command
+}
+"""The commands that do something themselves."""
+PROGRAMS = {
+    "stc": main,
+    "benchmarks": benchmarks,
+    "proof.broken": matrix,
+    "proof.documents": documents,
+    "proof.mutation": mutants,
+    "proof.promote": promote,
+    "tools.covering": covering,
+}
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +180,13 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "conformance").symlink_to(REPOSITORY / "conformance")
     monkeypatch.chdir(tmp_path)
     load_once(monkeypatch)
+
+
+def test_marks_that_keep_lines_do_not_show_and_trend_explains_the_words_of_its_output() -> None:
+    r"""A raw docstring shows ``\b`` and joins the lines after it."""
+    texts = {name: text for program in PROGRAMS for name, _, text in walk(PROGRAMS[program], program)}
+    assert [name for name, text in texts.items() if "\\b" in text or "\b" in text] == []
+    assert [word for word in WORDS.values() if word.lower() not in texts["stc trend"]] == []
 
 
 def test_every_command_is_known() -> None:
