@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,11 @@ from safetensors_reference.audit import cli
 from safetensors_reference.audit import engine as engines
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import Dask, Engine, Pool, run
-from safetensors_reference.audit.results import Row
 from safetensors_reference.audit.work import AuditOptions, Batch, make_batches
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.files.walk import find_folders
 
-from .support import BROKEN, DISPUTED, MODEL, VALID, alike, long_file, read_row, rows_of, write_tree
+from .support import BROKEN, DISPUTED, MODEL, VALID, all_alike, long_file, read_row, rows_of, write_tree
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +56,6 @@ def kill_at_bad(item: FileInput) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def sorted_rows(rows: Iterable[Row]) -> list[Row]:
-    return [alike(row) for row in sorted(rows, key=lambda row: row.address)]
-
-
 @pytest.mark.filterwarnings("ignore")  # of dask, about the machine
 def test_an_engine_gives_the_rows_of_a_loop_also_when_workers_are_killed(tree: Path, engine: Any) -> None:
     rows: list[bytes] = []
@@ -71,7 +66,7 @@ def test_an_engine_gives_the_rows_of_a_loop_also_when_workers_are_killed(tree: P
             pids = engine._pool._processes if pool else engine._client.run(os.getpid).values()
             os.kill(next(iter(pids)), signal.SIGKILL)
     looped = rows_of([tree])
-    assert sorted_rows(map(read_row, rows)) == sorted_rows(looped)
+    assert all_alike(map(read_row, rows)) == all_alike(looped)
     assert {row.verdict for row in looped} == {"valid", "invalid", "per-profile"}
     assert len(looped) == 43
 
