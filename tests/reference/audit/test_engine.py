@@ -71,6 +71,16 @@ def test_an_engine_gives_the_rows_of_a_loop_also_when_workers_are_killed(tree: P
     assert len(looped) == 43
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("engine", ["dask"], indirect=True)
+def test_a_file_that_kills_workers_of_dask_is_named(tmp_path: Path, engine: Any) -> None:
+    names = [*(f"{n}.safetensors" for n in range(5)), "bad.safetensors"]
+    write_tree(tmp_path, dict.fromkeys(names, VALID))
+    engine._client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    rows = rows_of([tmp_path], engine=engine, options=AuditOptions(before=kill_at_bad))
+    assert [row.verdict for row in rows] == ["valid"] * 5 + ["kills-worker"]
+
+
 def batches(tree: Path) -> Iterator[Batch]:
     return make_batches(find_folders([str(tree)], []), 2, lambda _: False)
 
@@ -113,15 +123,13 @@ def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(
     assert not results.exists()
 
 
-@pytest.mark.filterwarnings("ignore")  # of dask, about the machine
+@pytest.mark.parametrize("engine", ["pool"], indirect=True)
 def test_files_that_kill_are_named_and_all_others_have_their_rows(tmp_path: Path, engine: Any) -> None:
     killing = ["07bad.safetensors", "20bad.safetensors"]
     write_tree(tmp_path, dict.fromkeys([*(f"{n:02d}.safetensors" for n in range(20)), *killing], VALID))
     shards = {f"model/{k.replace('00002-of', 'bad00002-of')}": v for k, v in MODEL.items()}
     index = shards["model/model.safetensors.index.json"].replace(b"00002-of", b"bad00002-of")
     write_tree(tmp_path, shards | {"model/model.safetensors.index.json": index})
-    if isinstance(engine, Dask):
-        engine._client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
     rows = rows_of([tmp_path], engine=engine, options=AuditOptions(before=kill_at_bad), batch=8)
     assert len(rows) == 20 + len(killing) + len(MODEL)
     killed = [r for r in rows if "bad" in r.address or r.kind == "model"]
