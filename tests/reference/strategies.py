@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from hypothesis import settings
@@ -27,34 +29,19 @@ NAMES = (
 )  # fmt: skip
 DTYPES = sorted(BITS)
 SPACES = (b"", b" ", b"\n\t", b"\r\n  ")
-Node = Any
-"""JSON as bytes, an array as a list of nodes, or an object as a list of (key, node)."""
 
 
-def is_object(node: Node) -> bool:
-    return isinstance(node, list) and bool(node) and isinstance(node[0], tuple)
-
-
-def render(node: Node, space: bytes) -> bytes:
-    """Write a node, with ``space`` behind every token."""
-    if isinstance(node, bytes):
-        return node + space
-    comma = b"," + space
-    if is_object(node):
-        pairs = (key + space + b":" + space + render(value, space) for key, value in node)
-        return b"{" + space + comma.join(pairs) + b"}" + space
-    return b"[" + space + comma.join(render(item, space) for item in node) + b"]" + space
+def listed(brackets: bytes, parts: Iterable[bytes], space: bytes) -> bytes:
+    """Write an object or an array, with ``space`` behind every token."""
+    return brackets[:1] + space + (b"," + space).join(parts) + brackets[1:] + space
 
 
 def spell(rng: random.Random, text: str) -> bytes:
     """Spell a string in one of the ways that JSON allows."""
     way = rng.randrange(4)
-    if way == 0:
-        return json.dumps(text, ensure_ascii=False).encode()
-    if way == 1:
-        return json.dumps(text).encode()
-    if way == 2:
-        return json.dumps(text, ensure_ascii=False).replace("/", "\\/").encode()
+    if way < 3:
+        written = json.dumps(text, ensure_ascii=way == 1)
+        return (written.replace("/", "\\/") if way == 2 else written).encode()
     units = text.encode("utf-16-be")
     digits = rng.choice(("04x", "04X"))
     escapes = (f"\\u{int.from_bytes(units[i : i + 2], 'big'):{digits}}" for i in range(0, len(units), 2))
@@ -67,16 +54,8 @@ class Model:
 
     tensors: dict[str, tuple[str, tuple[int, ...], int, int]]
     metadata: dict[str, str] | None
-    tree: list[tuple[bytes, Node]]
-    space: bytes
-    padding: bytes
+    header: bytes
     data: bytes
-
-    @property
-    def header(self) -> bytes:
-        body = render(self.tree, self.space) if self.tree else b"{" + self.space + b"}"
-        # What stands behind the closing brace must be spaces (HDR-03), so the last separator goes.
-        return (body.removesuffix(self.space) if self.space else body) + self.padding
 
     @property
     def file(self) -> bytes:
@@ -102,28 +81,33 @@ def models(draw: DrawFn, least: int = 0) -> Model:
         shape = tuple(draw(shapes))
         if BITS[dtype] % 8:
             shape = (4, *shape) if len(name) % 2 else (*shape, 8)
-        size = BITS[dtype]
-        for dim in shape:
-            size *= dim
-        tensors[name] = (dtype, shape, position, position + size // 8)
-        position += size // 8
+        end = position + prod(shape) * BITS[dtype] // 8
+        tensors[name] = (dtype, shape, position, end)
+        position = end
     metadata = draw(metadata_maps)
     rng = draw(seeds)
-    tree: list[tuple[bytes, Node]] = []
-    for name, (dtype, shape, begin, end) in tensors.items():
-        fields: list[tuple[bytes, Node]] = [
-            (spell(rng, "dtype"), spell(rng, dtype)),
-            (spell(rng, "shape"), [str(d).encode() for d in shape]),
-            (spell(rng, "data_offsets"), [str(begin).encode(), str(end).encode()]),
+    space = rng.choice(SPACES)
+
+    def pair(key: str, value: bytes) -> bytes:
+        return spell(rng, key) + space + b":" + space + value
+
+    rows: list[bytes] = []
+    for name, (dtype, shape, *span) in tensors.items():
+        numbers = ([b"%d" % number + space for number in part] for part in (shape, span))
+        arrays = (listed(b"[]", part, space) for part in numbers)
+        fields = [
+            pair("dtype", spell(rng, dtype) + space),
+            *(pair(field, array) for field, array in zip(("shape", "data_offsets"), arrays, strict=True)),
         ]
         rng.shuffle(fields)
-        tree.append((spell(rng, name), fields))
-    rng.shuffle(tree)
+        rows.append(pair(name, listed(b"{}", fields, space)))
+    rng.shuffle(rows)
     if metadata is not None:
-        pairs: list[tuple[bytes, Node]] = [(spell(rng, k), spell(rng, v)) for k, v in metadata.items()]
-        tree.insert(rng.randint(0, len(tree)), (spell(rng, "__metadata__"), pairs or b"{}"))
-    padding = b" " * rng.randrange(10)
-    return Model(tensors, metadata, tree, rng.choice(SPACES), padding, rng.randbytes(position))
+        pairs = [pair(key, spell(rng, value) + space) for key, value in metadata.items()]
+        rows.insert(rng.randint(0, len(rows)), pair("__metadata__", listed(b"{}", pairs, space)))
+    # What stands behind the closing brace must be spaces (HDR-03), so the last separator goes.
+    header = listed(b"{}", rows, space).removesuffix(space) + b" " * rng.randrange(10)
+    return Model(tensors, metadata, header, rng.randbytes(position))
 
 
 def broken(rng: random.Random) -> bytes:

@@ -119,21 +119,13 @@ def test_numpy_knows_the_processor_alone(framework: str, device: Any, path: Path
 
 def test_a_typed_program_needs_no_cast(path: Path) -> None:
     """mypy reads this as well, and refuses a comment that nothing needs."""
-    with (
-        safe_open(path) as by_default,
-        safe_open(path, "raw") as raw,
-        safe_open(path, framework="pt") as file,
-    ):
-        values: npt.NDArray[Any] = by_default.get_tensor("w")
+    with safe_open(path) as arrays, safe_open(path, "raw") as raw, safe_open(path, framework="pt") as file:
+        values: npt.NDArray[Any] = arrays.get_tensor("w")
         view: memoryview = raw.get_tensor("w")
         tensor: torch.Tensor = file.get_slice("w")[1:]
         wrong: str = raw.get_tensor("w")  # type: ignore[assignment]
-        assert [type(found) for found in (values, view, tensor, wrong)] == [
-            np.ndarray,
-            memoryview,
-            torch.Tensor,
-            memoryview,
-        ]
+        types = [type(found) for found in (values, view, tensor, wrong)]
+        assert types == [np.ndarray, memoryview, torch.Tensor, memoryview]
     with pytest.raises(AccessError):
         safe_open(path, mode="fast")  # type: ignore[call-overload]
     with pytest.raises(UnreadableError):

@@ -6,6 +6,7 @@ import array
 import ctypes
 import gzip
 import io
+import itertools
 import mmap
 import os
 import subprocess
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -256,13 +258,10 @@ def test_a_file_opened_by_python_keeps_its_position(tmp_path: Path) -> None:
 
 
 def lying(answer: object) -> BinaryIO:
-    class Lying(io.BytesIO):
-        def read(self, count: int | None = -1, /) -> Any:
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-    return Lying(VALID)
+    """A file object that always reads as ``answer``, or raises it."""
+    file = io.BytesIO(VALID)
+    file.read = Mock(side_effect=itertools.repeat(answer))  # type: ignore[method-assign]
+    return file
 
 
 @pytest.mark.parametrize("kind", ["buffered", "unbuffered", "gzip", "memory", "three bytes at a time"])

@@ -49,6 +49,10 @@ def alike(row: Row) -> Row:
     return msgspec.structs.replace(row, address=name, tag="", time=time, requests=0, read=0)
 
 
+def all_alike(rows: Iterable[Row]) -> list[Row]:
+    return [alike(row) for row in sorted(rows, key=lambda row: row.address)]
+
+
 VALID = support.make(f'{{"w":{support.W}}}', support.ABCD)
 BROKEN = support.make(f'{{"w":{support.W}}}', b"abc")
 DISPUTED = support.make(f' {{"w":{support.W}}}', support.ABCD)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,11 @@ from safetensors_reference.audit import cli
 from safetensors_reference.audit import engine as engines
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import Dask, Engine, Pool, run
-from safetensors_reference.audit.results import Row
 from safetensors_reference.audit.work import AuditOptions, Batch, make_batches
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.files.walk import find_folders
 
-from .support import BROKEN, DISPUTED, MODEL, VALID, alike, long_file, read_row, rows_of, write_tree
+from .support import BROKEN, DISPUTED, MODEL, VALID, all_alike, long_file, read_row, rows_of, write_tree
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +33,21 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tree(tmp_path_factory.mktemp("tree"), files | {f"model/{k}": v for k, v in MODEL.items()})
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """Return a cluster of two processes on this machine."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-    ) as made:
+@pytest.fixture(params=["pool", "dask"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Return an engine of two processes on this machine."""
+    with ExitStack() as stack:
+        if request.param == "pool":
+            made: Any = Pool(2)
+        else:
+            distributed = pytest.importorskip("distributed")
+            cluster = distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+            )
+            made = Dask(stack.enter_context(cluster).scheduler_address)
+            assert made.dashboard().startswith(", dashboard at http")
         yield made
+        made.close(at_once=False)
 
 
 def kill_at_bad(item: FileInput) -> None:
@@ -49,52 +56,28 @@ def kill_at_bad(item: FileInput) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_pool_gives_the_rows_of_a_loop_also_when_workers_are_killed(tree: Path) -> None:
-    engine = Pool(2)
+@pytest.mark.filterwarnings("ignore")  # of dask, about the machine
+def test_an_engine_gives_the_rows_of_a_loop_also_when_workers_are_killed(tree: Path, engine: Any) -> None:
     rows: list[bytes] = []
     for number, part in enumerate(run(batches(tree), AuditOptions(), engine)):
         rows += part.splitlines()
         if number in (1, 9):
-            next(iter(engine._pool._processes.values())).kill()
-    engine.close(at_once=False)
+            pool = isinstance(engine, Pool)
+            pids = engine._pool._processes if pool else engine._client.run(os.getpid).values()
+            os.kill(next(iter(pids)), signal.SIGKILL)
     looped = rows_of([tree])
-    assert sorted_rows(map(read_row, rows)) == sorted_rows(looped)
+    assert all_alike(map(read_row, rows)) == all_alike(looped)
     assert {row.verdict for row in looped} == {"valid", "invalid", "per-profile"}
     assert len(looped) == 43
 
 
-def sorted_rows(rows: Iterable[Row]) -> list[Row]:
-    return [alike(row) for row in sorted(rows, key=lambda row: row.address)]
-
-
-@pytest.mark.filterwarnings("ignore")  # of dask, about the machine
-def test_dask_gives_the_rows_of_a_loop_also_when_a_worker_dies(tree: Path, cluster: Any) -> None:
-    engine = Dask(cluster.scheduler_address)
-    assert engine.dashboard().startswith(", dashboard at http")
-    (pid, *_) = engine._client.run(os.getpid).values()
-    done = 0
-
-    def killed_after_some() -> Iterator[Batch]:
-        nonlocal done
-        for batch in batches(tree):
-            done += 1
-            if done == 8:
-                os.kill(pid, signal.SIGKILL)
-            yield batch
-
-    rows = b"".join(run(killed_after_some(), AuditOptions(), engine)).splitlines()
-    assert sorted_rows(map(read_row, rows)) == sorted_rows(rows_of([tree]))
-    engine.close(at_once=False)
-
-
 @pytest.mark.filterwarnings("ignore")
-def test_a_file_that_kills_workers_of_dask_is_named(tmp_path: Path, cluster: Any) -> None:
+@pytest.mark.parametrize("engine", ["dask"], indirect=True)
+def test_a_file_that_kills_workers_of_dask_is_named(tmp_path: Path, engine: Any) -> None:
     names = [*(f"{n}.safetensors" for n in range(5)), "bad.safetensors"]
     write_tree(tmp_path, dict.fromkeys(names, VALID))
-    engine = Dask(cluster.scheduler_address)
     engine._client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
     rows = rows_of([tmp_path], engine=engine, options=AuditOptions(before=kill_at_bad))
-    engine.close(at_once=False)
     assert [row.verdict for row in rows] == ["valid"] * 5 + ["kills-worker"]
 
 
@@ -140,15 +123,14 @@ def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(
     assert not results.exists()
 
 
-def test_files_that_kill_are_named_and_all_others_have_their_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["pool"], indirect=True)
+def test_files_that_kill_are_named_and_all_others_have_their_rows(tmp_path: Path, engine: Any) -> None:
     killing = ["07bad.safetensors", "20bad.safetensors"]
     write_tree(tmp_path, dict.fromkeys([*(f"{n:02d}.safetensors" for n in range(20)), *killing], VALID))
     shards = {f"model/{k.replace('00002-of', 'bad00002-of')}": v for k, v in MODEL.items()}
     index = shards["model/model.safetensors.index.json"].replace(b"00002-of", b"bad00002-of")
     write_tree(tmp_path, shards | {"model/model.safetensors.index.json": index})
-    engine = Pool(2)
     rows = rows_of([tmp_path], engine=engine, options=AuditOptions(before=kill_at_bad), batch=8)
-    engine.close(at_once=False)
     assert len(rows) == 20 + len(killing) + len(MODEL)
     killed = [r for r in rows if "bad" in r.address or r.kind == "model"]
     assert len(killed) == len(killing) + 2, "a model whose shard kills has no verdict"

@@ -32,23 +32,14 @@ def write(folder: Path, name: str, data: bytes) -> Path:
     return path
 
 
-@pytest.fixture
-def valid(tmp_path: Path) -> Path:
-    return write(tmp_path, "valid.safetensors", VALID)
-
-
-@pytest.fixture
-def broken(tmp_path: Path) -> Path:
-    return write(tmp_path, "broken.safetensors", BROKEN)
-
-
 def test_a_file_of_no_bytes_and_one_of_long_names_are_shown_in_few_lines(tmp_path: Path) -> None:
     assert run(write(tmp_path, "empty", b"")).stdout.endswith("    where  file 0x0 (no bytes)\n")
     name = "n" * 1_000_000
     assert len(run(write(tmp_path, "a", make(f'{{"{name}":{W},"{name}":{W}}}', ABCD))).stdout) < 3000
 
 
-def test_every_fault_is_shown_with_its_code_rule_place_and_bytes(broken: Path) -> None:
+def test_every_fault_is_shown_with_its_code_rule_place_and_bytes(tmp_path: Path) -> None:
+    broken = write(tmp_path, "broken", BROKEN)
     out = run(broken).stdout
     assert f"{broken}: 2 faults" in out
     again, end = BROKEN.rindex(b'"w"'), len(BROKEN)
@@ -89,7 +80,8 @@ def test_many_faults_are_cut_except_with_all_and_in_json(tmp_path: Path, count: 
     assert len(row(path)["faults"]) == count
 
 
-def test_json_is_one_object_per_file_and_holds_every_fault(valid: Path, broken: Path, tmp_path: Path) -> None:
+def test_json_is_one_object_per_file_and_holds_every_fault(tmp_path: Path) -> None:
+    valid, broken = write(tmp_path, "valid", VALID), write(tmp_path, "broken", BROKEN)
     result = run("--json", valid, broken, tmp_path / "missing")
     assert result.exit_code == 2
     good, bad, missing = rows(result)

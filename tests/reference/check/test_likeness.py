@@ -214,15 +214,11 @@ def test_an_index_names_what_a_shard_looks_like(tmp_path: Path) -> None:
 def test_tensors_behind_the_end_are_one_fault_with_a_count(tmp_path: Path) -> None:
     entries = ",".join(f'"t{n}":{entry("U8", "[1]", f"[{n},{n + 1}]")}' for n in range(300))
     path = tmp_path / "cut.safetensors"
-    path.write_bytes(make("{" + entries + "}", bytes(107)))
-    out = run(path).stdout
-    assert out.count("OFF_OUT_OF_BOUNDS") == 1
-    assert "  … and 192 more tensors that extend past the end of the file; --all prints them" in out
-    path.write_bytes(make("{" + entries + "}", bytes(298)))
-    assert (
-        "  … and 1 more tensor that extends past the end of the file; --all prints them" in run(path).stdout
-    )
-    path.write_bytes(make("{" + entries + "}", bytes(107)))
+    for held, more in ((298, "1 more tensor that extends"), (107, "192 more tensors that extend")):
+        path.write_bytes(make("{" + entries + "}", bytes(held)))
+        out = run(path).stdout
+        assert out.count("OFF_OUT_OF_BOUNDS") == 1
+        assert f"  … and {more} past the end of the file; --all prints them" in out
     assert run("--all", path).stdout.count("OFF_OUT_OF_BOUNDS") == 193
     (row,) = rows(run("--json", path))
     assert [fault["code"] for fault in row["faults"]] == ["OFF_OUT_OF_BOUNDS"] * 193

@@ -10,7 +10,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -26,22 +26,20 @@ from safetensors_reference.files.reading import LARGEST, Head, MemoryBudget, Not
 from safetensors_reference.files.walk import find_folders
 
 from ..audit.support import VALID, long_file, read_row, rows_of, stc_audit
-from .web import Tree, serve
+from .web import Tree, forget, serve
 
 pytest.importorskip("aiohttp")
+pytestmark = pytest.mark.usefixtures("quick_retries")
 
 Answer = Callable[[Tree], object]
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Wait for nothing long, and remember nothing of another test."""
-    monkeypatch.setattr(reading, "LONGEST_WAIT", 0.01)
-    for when in ("before", "after"):
-        stores.file_system.cache_clear()
-        stores.fetcher_of.cache_clear()
-        if when == "before":
-            yield
+def _forget() -> Iterator[None]:
+    """Remember nothing of another test."""
+    forget()
+    yield
+    forget()
 
 
 def handler(**answers: Answer) -> type[Tree]:
@@ -76,36 +74,24 @@ def led_to(place: str) -> Answer:
     return lambda self: self.send(302, b"", {"Location": place})
 
 
-def drip(self: Tree) -> None:
-    """Send a byte now and then, without end."""
-    size = len(VALID)
-    self.wfile.write(b"HTTP/1.1 206 x\r\nContent-Range: bytes 0-%d/%d\r\n\r\n" % (size - 1, size))
-    for _ in range(300):
-        self.wfile.write(b"x")
-        self.wfile.flush()
-        time.sleep(0.1)
+def endless(head: bytes, piece: bytes, pause: float = 0) -> Answer:
+    """Return an answer that sends a piece again and again, until the client goes away."""
 
+    def answer(self: Tree) -> None:
+        self.wfile.write(head)
+        while True:
+            self.wfile.write(piece)
+            time.sleep(pause)
 
-def hundred(self: Tree) -> None:
-    """Say that an answer will come, without end."""
-    for _ in range(90):
-        self.wfile.write(b"HTTP/1.1 100 x\r\n\r\n")
-        time.sleep(0.1)
+    return answer
 
 
 def verdicts(rows: list[Row]) -> dict[str, str]:
     return {row.address.rpartition("/")[2].partition(".")[0]: row.verdict for row in rows}
 
 
-def flood(self: Tree) -> None:
-    """Send bytes without end."""
-    self.wfile.write(b"HTTP/1.1 206 x\r\nContent-Range: bytes 0-65535/655360\r\n\r\n")
-    while True:
-        self.wfile.write(bytes(65536))
-
-
 ODD = {
-    "flood": flood,
+    "flood": endless(b"HTTP/1.1 206 x\r\nContent-Range: bytes 0-65535/655360\r\n\r\n", bytes(65536)),
     "etag": part(len(VALID), b'ETag: "\x80\x9b"'),
     "modified": part(len(VALID), b"Last-Modified: \xff\xfe"),
     "range": raw(b"HTTP/1.1 206 x", b"Content-Range: bytes \xff"),
@@ -136,23 +122,20 @@ def test_odd_bytes_of_a_server_cost_nobody_a_row(tmp_path: Path) -> None:
     assert "invalid" not in {row.verdict for row in rows}
 
 
+PAGE = b"HTTP/1.1 200 x\r\nContent-Type: text/html\r\n"
+
+
 def listing(body: bytes, *fields: bytes) -> Answer:
-    def answer(self: Tree) -> None:
-        self.wfile.write(b"\r\n".join((b"HTTP/1.1 200 x", b"Content-Type: text/html", *fields, b"", body)))
-
-    return answer
-
-
-def endless(self: Tree) -> None:
-    listing(b"")(self)
-    while True:
-        self.wfile.write(b"<a href='x.safetensors'>" * 4096)
+    return lambda self: self.wfile.write(PAGE + b"\r\n".join((*fields, b"", body)))
 
 
 @pytest.mark.parametrize(
     ("answer", "note"),
     [
-        (endless, "the page has more than 1,048,576 bytes"),
+        (
+            endless(PAGE + b"\r\n", b"<a href='x.safetensors'>" * 4096),
+            "the page has more than 1,048,576 bytes",
+        ),
         (listing(gzip.compress(bytes(4 << 20)), b"Content-Encoding: gzip"), "compressed"),
         (
             listing(b"<a href='" + b"a/" * 2000 + b"x.safetensors'>"),
@@ -173,21 +156,20 @@ def test_a_page_has_limits(answer: Answer, note: str, monkeypatch: pytest.Monkey
     assert time.monotonic() - begun < 60  # and not for ever
 
 
+def found_below(handler: type[Tree]) -> list[FileInput]:
+    with serve(handler) as url:
+        return [item for folder in find_folders([f"{url}/tree/"], []) for item in folder.items]
+
+
 def test_a_tree_without_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = handler(tree=listing(b"<a href='a/'><a href='b/'><a href='x.safetensors'>"))
     monkeypatch.setattr(stores, "MAX_DEPTH", 4)
-    with serve(odd) as url:
-        folders = list(find_folders([f"{url}/tree/"], []))
-    assert len(odd.log) == 2**5 - 1
-    problems = [item.problem for folder in folders for item in folder.items if item.problem]
-    assert len(problems) == 2**4
-    assert set(problems) == {stores.TOO_DEEP}
+    problems = [item.problem for item in found_below(odd) if item.problem]
+    assert (len(odd.log), problems) == (2**5 - 1, [stores.TOO_DEEP] * 2**4)
     monkeypatch.setattr(stores, "MAX_PAGES", 10)
     odd.log.clear()
-    with serve(odd) as url:
-        folders = list(find_folders([f"{url}/tree/"], []))
+    assert any("has more than 10 folders" in item.problem for item in found_below(odd))
     assert len(odd.log) == 10
-    assert any("has more than 10 folders" in item.problem for folder in folders for item in folder.items)
 
 
 LINKS = [
@@ -207,16 +189,11 @@ LINKS = [
 def test_a_server_that_is_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "MAX_FAILED_PAGES", 3)
     monkeypatch.setattr(reading, "ATTEMPTS", 1)
-
-    def tree(self: Tree) -> None:
-        if self.path == "/tree/":
-            listing(b"".join(b"<a href='%d/'>" % n for n in range(20)))(self)
-
-    odd = handler(tree=tree)
-    with serve(odd) as url:
-        *lost, last = [item for folder in find_folders([f"{url}/tree/"], []) for item in folder.items]
+    page = listing(b"".join(b"<a href='%d/'>" % n for n in range(20)))
+    *lost, last = found_below(handler(tree=lambda self: self.path == "/tree/" and page(self)))
     assert len(lost) == 3
-    assert (last.address, last.problem[:30]) == (f"{url}/tree/", "3 consecutive pages could not ")
+    assert last.address.endswith("/tree/")
+    assert last.problem.startswith("3 consecutive pages could not ")
 
 
 def test_links_lead_nowhere_else() -> None:
@@ -244,6 +221,8 @@ def test_slow_servers_hold_no_rows_back(
     monkeypatch.setattr(reading, "SECONDS", 1.2)
     monkeypatch.setattr(work, "SLOW_SECONDS", 0.3)
     names, slow = tmp_path / "names", ("drip", "silent", "hundred")
+    drip = endless(b"HTTP/1.1 206 x\r\nContent-Range: bytes 0-64/65\r\n\r\n", b"x", 0.1)
+    hundred = endless(b"", b"HTTP/1.1 100 x\r\n\r\n", 0.1)
     with serve(handler(drip=drip, silent=lambda _: time.sleep(9), hundred=hundred)) as url:
         lines = [f"{url}/{name}.safetensors?{n}" for n, name in enumerate((*slow, *["good"] * 9))]
         names.write_text("\n".join(lines))
@@ -346,10 +325,11 @@ def test_nobody_is_led_to_an_address_that_is_more_private(
     first: int, second: int, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web, "network_scope", lambda ip: second if ip == "127.0.0.2" else first)
-    with serve(handler(), "127.0.0.2") as there:
-        lead: Answer = lambda self: self.send(302, b"", {"Location": f"{there}/good.safetensors"})  # noqa: E731
-        with serve(handler(lead=lead)) as here:
-            (row,) = rows_of([f"{here}/lead.safetensors"])
+    with (
+        serve(handler(), "127.0.0.2") as there,
+        serve(handler(lead=led_to(f"{there}/good.safetensors"))) as here,
+    ):
+        (row,) = rows_of([f"{here}/lead.safetensors"])
     assert row.verdict == verdict
     assert ("private address" in row.note) == (verdict != "valid")
 
@@ -362,19 +342,11 @@ def test_how_far_an_address_reaches() -> None:
 
 
 def test_pages_are_asked_for_as_files_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    left: list[Any] = [1, 2]
-
-    def later(self: Tree) -> None:
-        if left:
-            left.pop()
-            self.send(503, b"later", {"Retry-After": "1"})
-        else:
-            self.send(200, b"<a href='/page/good.safetensors'>")
-
+    left = [(200, b"<a href='/tree/good.safetensors'>", {"ETag": "1"})]
+    left += [(503, b"later", {"Retry-After": "1"})] * 2
     monkeypatch.setattr(reading, "SECONDS", 5.0)
-    with serve(handler(page=later)) as url:
-        (folder,) = find_folders([f"{url}/page/"], [])
-    assert [item.address for item in folder.items] == [f"{url}/page/good.safetensors"]
+    (item,) = found_below(handler(tree=lambda self: self.send(*left.pop())))
+    assert item.address.endswith("/tree/good.safetensors")
 
 
 def test_a_token_goes_to_no_other_host() -> None:

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
-from safetensors_reference.files import reading, stores
 from safetensors_reference.files.names import beside, shard_name
 from safetensors_reference.files.reading import FIRST
 
 from ..audit.support import BROKEN, VALID, long_file
 from ..check.support import INDEX, run
 from ..support import make
-from .web import REPO, Hub, served
+from .web import REPO, Hub, forget, served
 
 pytest.importorskip("fsspec")
 pytest.importorskip("huggingface_hub")
 pytest.importorskip("aiohttp")
+pytestmark = pytest.mark.usefixtures("quick_retries")
 
 A, B = (shard_name("model", n, 2) for n in (1, 2))
 DATA = 200_000
@@ -42,11 +42,6 @@ def whole() -> dict[str, bytes]:
     return {"config.json": b"{}", A: shard("a"), B: shard("b"), INDEX: json.dumps(index).encode()}
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LONGEST_WAIT", 0.01)
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[Hub]:
     with served() as hub:
@@ -56,6 +51,8 @@ def server() -> Iterator[Hub]:
 @pytest.fixture
 def hub(server: Hub, monkeypatch: pytest.MonkeyPatch) -> Hub:
     """A repository with a whole model; nothing is remembered of the test before."""
+    from huggingface_hub import HfFileSystem
+
     server.files, server.failing, server.ranges, server.sent = whole(), {}, True, 0
     server.tree = None
     server.calls.clear()
@@ -65,15 +62,8 @@ def hub(server: Hub, monkeypatch: pytest.MonkeyPatch) -> Hub:
     monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
     monkeypatch.setattr("huggingface_hub.utils._http._DEFAULT_RETRY_ON_STATUS_CODES", (), raising=False)
     forget()
-    return server
-
-
-def forget() -> None:
-    from huggingface_hub import HfFileSystem
-
-    for cached in (stores.open_remote, stores.file_system, stores.fetcher_of):
-        cached.cache_clear()
     HfFileSystem.clear_instance_cache()
+    return server
 
 
 def test_a_whole_model_on_the_hub(hub: Hub) -> None:

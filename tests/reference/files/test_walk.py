@@ -35,7 +35,7 @@ from safetensors_reference.files.names import (
 from safetensors_reference.files.stores import tag_of
 from safetensors_reference.files.walk import ProgressBar
 
-from ..audit.support import BROKEN, MODEL, VALID, alike, long_file, read_row, rows_of, write_tree
+from ..audit.support import BROKEN, MODEL, VALID, all_alike, long_file, read_row, rows_of, write_tree
 from .web import Tree, serve, served
 
 
@@ -145,10 +145,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tree(tmp_path_factory.mktemp("stores"), FILES)
 
 
-def compared(rows: list[Any]) -> list[Any]:
-    return sorted(map(alike, rows), key=repr)
-
-
 def test_pages_and_redirects_give_the_rows_of_the_file_system(tree: Path, tmp_path: Path) -> None:
     pytest.importorskip("aiohttp")
 
@@ -165,7 +161,7 @@ def test_pages_and_redirects_give_the_rows_of_the_file_system(tree: Path, tmp_pa
     with serve(Site) as url:
         rows = rows_of([f"{url}/d/"])
         moved.write_text("".join(f"{url}/moved/{name}\n" for name in FILES))
-        assert compared(rows_of([], [moved])) == compared(rows) == compared(rows_of([tree]))
+        assert all_alike(rows_of([], [moved])) == all_alike(rows) == all_alike(rows_of([tree]))
         (model,) = rows_of([f"{url}/d/m/model.safetensors.index.json"])
         (gone,) = rows_of([f"{url}/d/00.safetensors.safetensors"])
     assert all(row.requests <= 2 for row in rows if row.verdict == "valid")

@@ -14,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from safetensors_reference.files import stores
+
 
 class Tree(BaseHTTPRequestHandler):
     """Files by HTTP, with pages of links."""
@@ -85,6 +87,12 @@ def serve(handler: type[Tree], host: str = "127.0.0.1") -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def forget() -> None:
+    """Forget all servers."""
+    for cached in (stores.open_remote, stores.file_system, stores.fetcher_of):
+        cached.cache_clear()
 
 
 REPO = "org/model"

