@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import to_builtins
 
-from safetensors_corpus import load_manifest
 from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.history.published import load_trend, load_trends, published_trend
@@ -263,13 +262,6 @@ def test_published_trends_keep_to_their_schema_and_hold_nothing_of_a_machine() -
         assert schema_error("trend", document) is None, path
         assert text == json.dumps(document, indent=1) + "\n"
         assert not re.search(r"/(?:tmp|home|root|work|Users)/|20\d\d-\d\d-\d\d|\b\d+(?:\.\d+)? ?m?s\b", text)
-
-
-def test_the_page_speaks_of_every_bug_that_cases_show_and_of_no_other() -> None:
-    shown = {a["bug"] for c in load_manifest().raw["cases"] if c["status"] == "active" for a in c["affects"]}
-    rows = [x for x in (ROOT / "docs" / "trophies.md").read_text("utf-8").splitlines() if x.startswith("| ")]
-    named = [bug for line in rows for bug in re.findall(r"\bFB-\d+\b", line)]
-    assert sorted(named) == sorted(shown)
 
 
 def _run(*args: str | Path) -> Result:
