@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -18,7 +17,7 @@ from safetensors_reports.features import FEATURES, FeatureRun, State, document, 
 from safetensors_reports.record.run import RunRecord
 from safetensors_reports.text import version_key
 
-from .samples import corpus, failing, run, write_record
+from .samples import called, corpus, failing, run, write_record
 
 ONE = FEATURES[0]
 
@@ -132,8 +131,7 @@ def test_the_first_version_begins_the_last_unbroken_series(sequence: list[State]
 
 
 def invoke(*args: str | Path) -> tuple[int, str]:
-    result = CliRunner().invoke(command, [str(a) for a in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    result = called(command, *args)
     return result.exit_code, result.output
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner
 
 from safetensors_conformance.cli.report import report as command
 from safetensors_corpus import Case
@@ -38,7 +37,7 @@ from safetensors_reports.severity import CONFORMANCE_ONLY
 
 from ...published_schemas import schema, schema_error
 from ...sarif_official import RESULTS, TAGS, over_limits, sarif_errors
-from ..samples import HOLE, TWICE, Make, corpus, failing, report, run, write_record
+from ..samples import HOLE, TWICE, Make, called, corpus, failing, report, run, write_record
 
 ENDS = {"unsafe": "crash"} | dict.fromkeys(
     ("wrong-content", "wrong-accept", "wrong-reject", "late-reject", "not-strict"), "accept"
@@ -115,7 +114,7 @@ def test_an_audit_report_of_nothing_and_one_that_withholds_its_place() -> None:
 def test_stc_check_over_indexes_of_the_corpus(tmp_path: Path) -> None:
     indexes = sorted(corpus().by_id[HOLE].path.parents[1].rglob("*.index.json"))[::7]
     out = tmp_path / "out.sarif"
-    result = CliRunner().invoke(check, ["--sarif", str(out), *map(str, indexes), str(tmp_path / "none")])
+    result = called(check, "--sarif", out, *indexes, tmp_path / "none")
     assert result.exit_code == 2  # one cannot be read
     log = json.loads(out.read_text(encoding="ascii"))
     (made,) = log["runs"]
@@ -241,8 +240,8 @@ def test_a_version_of_megabytes_stays_short_everywhere(tmp_path: Path) -> None:
     assert len(report_text(document)) < len(report_text(short)) + 5_000
     assert len(report_html(document)) < len(report_html(short)) + 5_000
     path, out = write_record(tmp_path / "a.jsonl", record), tmp_path / "out"
-    args = [path, "-o", out, "--badge", "--intoto", "--html", "--markdown", "--sarif"]
-    done = CliRunner().invoke(command, [*map(str, args), "--artifact", f"lib={__file__}"])
+    forms = ["--badge", "--intoto", "--html", "--markdown", "--sarif"]
+    done = called(command, path, "-o", out, *forms, "--artifact", f"lib={__file__}")
     assert done.exit_code == 0, done.output
     assert max(len(made.name) for made in out.iterdir()) < 130
     assert max(made.stat().st_size for made in out.iterdir()) < len(report_text(short)) + 5_000

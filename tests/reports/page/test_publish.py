@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.publish import publish as command
 from safetensors_reference.rules.pages import WHITESPACE
@@ -28,6 +28,7 @@ from ..samples import (
     Make,
     as_json,
     broken,
+    called,
     corpus,
     failing,
     report,
@@ -44,10 +45,7 @@ FILES = {
 }  # fmt: skip
 
 
-def invoke(*args: str | Path) -> Result:
-    result = CliRunner().invoke(command, [str(a) for a in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+invoke = partial(called, command)
 
 
 def tree(folder: Path) -> dict[str, str]:
