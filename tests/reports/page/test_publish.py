@@ -18,6 +18,9 @@ from safetensors_reports.page.publish import (
     INDEX,
     PICTURE,
     README,
+    Unbuilt,
+    load_published,
+    pages,
     publication,
     sentences,
 )
@@ -90,11 +93,20 @@ def test_entry_points_of_one_project_share_a_page(out: Path) -> None:
         assert WHITESPACE in (out / name).read_text("utf-8")
 
 
+def test_only_what_no_report_is_about_is_listed_as_built_by_hand(out: Path) -> None:
+    whos = [
+        Unbuilt(name, "Li | b", "Zig", f"https://x.org/{name}", "1", "No | run.") for name in ("lib", "o")
+    ]
+    (line,) = (x for x in pages(load_published(out), whos)["README.md"].splitlines() if "https://x.org" in x)
+    assert ("Zig" in line, line.count(" | ")) == (True, 3)  # whatever it is called
+    assert "Built by hand" not in pages(load_published(out), whos[:1])["README.md"]
+
+
 def test_a_page_that_differs_fails_the_check_by_name(out: Path) -> None:
     again = "run stc publish --history-only"
-    pages = ("index.html", "comparison.svg", "lib/report.html", "reference/report.html")
+    reports = ("index.html", "comparison.svg", "lib/report.html", "reference/report.html")
     histories = ("history/lib.md", "implementations.json", "history/reference.md")
-    sources = dict.fromkeys(pages, "report.json") | dict.fromkeys(histories, "history")
+    sources = dict.fromkeys(reports, "report.json") | dict.fromkeys(histories, "history")
     sources["README.md"] = "report.json and the descriptors"
     for name in sources:
         (out / name).write_text((out / name).read_text("utf-8").replace("a", "b", 1), "utf-8")
