@@ -262,32 +262,32 @@ def test_expected_failures_count_cases_that_fail_and_are_listed() -> None:
     assert record.expected_cases == {"a/listed", "a/missed-recommendation"}
 
 
-@pytest.mark.parametrize(
-    ("verdict", "kept"), [("pass", False), ("choice:accept", False), ("wrong-accept", True), ("unsafe", True)]
-)
-def test_half_a_case_is_not_passed(verdict: str, kept: bool) -> None:
-    rows = (Make.result("a/b"), Make.result("a/c", verdict, step="open"))
-    cut = Make.run(*rows, footer=None)
-    assert cut.unfinished == "a/c"
-    assert ("a/c" in cut.case_verdicts) is kept
-    assert cut.not_run == (0 if kept else 1)
-    assert Make.run(*rows).case_verdicts["a/c"] == verdict
+def test_half_a_case_is_not_passed() -> None:
+    for verdict, kept in {
+        "pass": False,
+        "choice:accept": False,
+        "wrong-accept": True,
+        "unsafe": True,
+    }.items():
+        rows = (Make.result("a/b"), Make.result("a/c", verdict, step="open"))
+        cut = Make.run(*rows, footer=None)
+        assert cut.unfinished == "a/c"
+        assert ("a/c" in cut.case_verdicts) is kept, verdict
+        assert cut.not_run == (0 if kept else 1)
+        assert Make.run(*rows).case_verdicts["a/c"] == verdict
 
 
-@pytest.mark.parametrize(
-    ("selector", "version", "label"),
-    [
+def test_a_label_has_the_version_once() -> None:
+    for selector, version, label in (
         ("mlx==0.32.4", "0.32.4", "mlx 0.32.4"),
         ("torch-dcp==2.13.0", "2.13.0+cpu", "torch-dcp 2.13.0+cpu"),
         ("mlx==0.32.4", "0.32.5", "mlx==0.32.4 0.32.5"),
         ("mlx:entry", "0.32.4", "mlx:entry 0.32.4"),
         ("mine", "unknown", "mine"),
-    ],
-)
-def test_a_label_has_the_version_once(selector: str, version: str, label: str) -> None:
-    record = Make.run(name="mine", version=version)
-    record.implementation["selector"] = selector
-    assert record.label == label
+    ):
+        record = Make.run(name="mine", version=version)
+        record.implementation["selector"] = selector
+        assert record.label == label
 
 
 def test_failures_are_attributed_by_the_whole_record(tmp_path: Path) -> None:
