@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,19 +23,7 @@ from safetensors_reports.record.file import read_record
 from safetensors_reports.text import code
 
 from ...published_schemas import schema_error
-from ..samples import (
-    HOLE,
-    TWICE,
-    Make,
-    as_json,
-    called,
-    corpus,
-    failing,
-    report,
-    run,
-    without_run,
-    write_finding,
-)  # fmt: skip
+from ..samples import HOLE, TWICE, Make, as_json, corpus, failing, report, run, without_run, write_finding
 
 TOLD_OF_OLDER = next(
     c.id for c in corpus().cases if any(a["project"] == "safetensors" and a["versions"] for a in c.affects)
@@ -51,7 +40,7 @@ def test_two_runs_over_the_same_inputs_differ_only_under_run(tmp_path: Path) -> 
     made = []
     for name in ("a", "b"):
         args = ["--impl", "safetensors", "--no-baseline", "--case", "header/name-twice-*"]
-        result = called(run_command, *args, "--report", tmp_path / name)
+        result = CliRunner().invoke(run_command, [*args, "--report", str(tmp_path / name)])
         assert result.exit_code in (0, 1), result.output
         made.append(report(*(read_record(path) for path in (tmp_path / name).glob("*.jsonl"))))
     texts = [report_text(without_run(document)) for document in made]
