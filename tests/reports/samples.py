@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+from click import Command
+from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from safetensors_corpus import Manifest, load_manifest
@@ -101,6 +103,13 @@ def write_record(path: Path, record: RunRecord) -> Path:
     rows = [record.header, *record.results, *choices, *footer]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "ascii")
     return path
+
+
+def called(command: Command, *args: str | Path) -> Result:
+    """Call a command, which must not raise anything but its exit."""
+    result = CliRunner().invoke(command, [str(a) for a in args])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
 
 
 def without_run(document: Report) -> Report:

@@ -28,20 +28,17 @@ def test_a_complete_run() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("step", "choice", "failures"),
-    [
+def test_failed_steps_and_contradictions_are_failures() -> None:
+    for step, choice, failures in (
         ("pass", "pass", False),
         ("choice:accept", "choice:accept", False),
         ("unsupported", "pass", False),
         ("not-strict", "pass", True),
         ("harness-error", "pass", True),
         ("choice:accept", "choice-inconsistent", True),
-    ],
-)
-def test_failed_steps_and_contradictions_are_failures(step: str, choice: str, failures: bool) -> None:
-    choices = [{"choice": "c", "verdict": choice, "detail": ""}]
-    assert Make.run(Make.result("a/b", step), choices=choices).has_failures is failures
+    ):
+        choices = [{"choice": "c", "verdict": choice, "detail": ""}]
+        assert Make.run(Make.result("a/b", step), choices=choices).has_failures is failures, (step, choice)
 
 
 def test_rare_counts_show_up_when_they_occur() -> None:
@@ -94,19 +91,16 @@ def test_problems_are_told_and_bounded() -> None:
     assert f"    {check:<10} 1 unknown (no \\u001b[31m)" in lines
 
 
-@pytest.mark.parametrize(
-    ("lacks", "text"),
-    [
+def test_features() -> None:
+    for lacks, text in (
         ([], ""),
         (["dtype-f8-e4m3", "big-files"], "big-files, F8_E4M3"),
         (["f", "e", "d", "c", "b", "a"], "a, b, c, d, e, f"),
         (["g", "f", "e", "d", "c", "b", "a", "a"], "a, b, c, d, e, f, …"),
-    ],
-)
-def test_features(lacks: list[str], text: str) -> None:
-    unsupported = Make.run(Make.result("a/b", "unsupported"), lacks=lacks)
-    assert f"unsupported 1{f' ({text})' if text else ''} · " in summary_lines(unsupported)[2]
-    assert "unsupported 0 · " in summary_lines(Make.run(lacks=lacks))[2]
+    ):
+        unsupported = Make.run(Make.result("a/b", "unsupported"), lacks=lacks)
+        assert f"unsupported 1{f' ({text})' if text else ''} · " in summary_lines(unsupported)[2]
+        assert "unsupported 0 · " in summary_lines(Make.run(lacks=lacks))[2]
 
 
 texts = st.text(st.characters(exclude_categories=()), max_size=400)

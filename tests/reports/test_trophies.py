@@ -6,14 +6,13 @@ import copy
 import json
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from msgspec import to_builtins
 
-from safetensors_corpus import load_manifest
 from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.history.published import load_trend, load_trends, published_trend
@@ -30,6 +29,7 @@ from safetensors_reports.trophies.model import (
 )
 
 from ..published_schemas import schema_error
+from .samples import called
 
 ROOT = Path(__file__).parents[2]
 TRENDS = ROOT / "reports" / "published" / "trends"
@@ -265,17 +265,7 @@ def test_published_trends_keep_to_their_schema_and_hold_nothing_of_a_machine() -
         assert not re.search(r"/(?:tmp|home|root|work|Users)/|20\d\d-\d\d-\d\d|\b\d+(?:\.\d+)? ?m?s\b", text)
 
 
-def test_the_page_speaks_of_every_bug_that_cases_show_and_of_no_other() -> None:
-    shown = {a["bug"] for c in load_manifest().raw["cases"] if c["status"] == "active" for a in c["affects"]}
-    rows = [x for x in (ROOT / "docs" / "trophies.md").read_text("utf-8").splitlines() if x.startswith("| ")]
-    named = [bug for line in rows for bug in re.findall(r"\bFB-\d+\b", line)]
-    assert sorted(named) == sorted(shown)
-
-
-def _run(*args: str | Path) -> Result:
-    result = CliRunner().invoke(cli.trophies, [str(a) for a in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+_run = partial(called, cli.trophies)
 
 
 def test_adding_writing_and_checking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

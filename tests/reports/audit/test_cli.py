@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.report import report as command
 from safetensors_corpus.judging.verdicts import DEVIATIONS, STRICT_FAILING
@@ -18,15 +18,12 @@ from safetensors_reports.fuzz_finding import Verdict
 from safetensors_reports.page.html import report_html
 
 from ...published_schemas import schema_error
-from ..samples import HOLE, TWICE, as_json, failing, run, write_finding, write_record
+from ..samples import HOLE, TWICE, as_json, called, failing, run, write_finding, write_record
 
 EVERYTHING = ["--html", "--markdown", "--sarif", "--intoto", "--badge"]
 
 
-def invoke(*args: str | Path) -> Result:
-    result = CliRunner().invoke(command, [str(a) for a in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+invoke = partial(called, command)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec import to_builtins
@@ -39,7 +38,7 @@ from safetensors_reports.record.run import Row, RunRecord
 from safetensors_reports.text import bug_affects
 from safetensors_reports.trophies.model import render, trophies
 
-from ..samples import Make, corpus, failing, run, write_record
+from ..samples import Make, called, corpus, failing, run, write_record
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "reports" / "published"
@@ -325,7 +324,7 @@ def test_a_run_that_lacks_something_is_not_published(change: dict[str, Any], tmp
     with pytest.raises(AuditError, match="published pages need complete runs"):
         build_report([part], small(), public=True)
     path = write_record(tmp_path / "a.jsonl", part)
-    done = CliRunner().invoke(command, [str(path), "-o", str(tmp_path / "out"), "--public"])
+    done = called(command, path, "-o", tmp_path / "out", "--public")
     assert (done.exit_code, "--max-hangs 0" in done.output) == (2, True)
     assert not (tmp_path / "out").exists()
     build_report([part], small())

@@ -121,12 +121,18 @@ def test_the_grid_counts_every_finding_once_and_every_input_is_drawn_once(sample
     assert [row for row in numbers if row] == (expected if shown else [])
 
 
-def test_reports_of_older_versions_have_no_causes() -> None:
+def test_reports_of_older_versions_have_no_causes_and_no_answers() -> None:
     old = as_json(one())
     for who in old["implementations"]:
         del who["causes"]
     assert schema_error("report", old) is None
-    assert Parsed(report_html(typed(old, Report))).sections == [name for name in PARTS if name != "causes"]
+    for who in old["implementations"]:
+        del who["roles"]
+    loaded = typed(old, Report)
+    page = report_html(loaded)
+    assert Parsed(page).sections == [name for name in PARTS if name != "causes"]
+    for text in (page, comparison_html(loaded, {}, [], "")):
+        assert "This report was created by an older version" in text
 
 
 def test_what_depends_on_the_number_of_implementations_and_cases() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.publish import publish as command
 from safetensors_reference.rules.pages import WHITESPACE
@@ -31,6 +31,7 @@ from ..samples import (
     Make,
     as_json,
     broken,
+    called,
     corpus,
     failing,
     report,
@@ -47,10 +48,7 @@ FILES = {
 }  # fmt: skip
 
 
-def invoke(*args: str | Path) -> Result:
-    result = CliRunner().invoke(command, [str(a) for a in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+invoke = partial(called, command)
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -95,24 +93,20 @@ def test_entry_points_of_one_project_share_a_page(out: Path) -> None:
         assert WHITESPACE in (out / name).read_text("utf-8")
 
 
-def test_what_no_report_is_about_is_listed_as_built_by_hand(out: Path) -> None:
-    unbuilt = [
-        Unbuilt("lib", "Library", "C", "https://example.org/lib", "1" * 40, ""),
-        Unbuilt("other", "Other | one", "Zig", "https://example.org/other", "2" * 40, "Never run | here."),
+def test_only_what_no_report_is_about_is_listed_as_built_by_hand(out: Path) -> None:
+    whos = [
+        Unbuilt(name, "Li | b", "Zig", f"https://x.org/{name}", "1", "No | run.") for name in ("lib", "o")
     ]
-    text = pages(load_published(out), unbuilt)["README.md"]
-    (line,) = (line for line in text.splitlines() if "2" * 40 in line)
-    assert "Zig" in line
-    assert "Never run" in line
-    assert line.count(" | ") == 3  # whatever it is called
-    assert "Built by hand" not in pages(load_published(out), unbuilt[:1])["README.md"]
+    (line,) = (x for x in pages(load_published(out), whos)["README.md"].splitlines() if "https://x.org" in x)
+    assert ("Zig" in line, line.count(" | ")) == (True, 3)  # whatever it is called
+    assert "Built by hand" not in pages(load_published(out), whos[:1])["README.md"]
 
 
 def test_a_page_that_differs_fails_the_check_by_name(out: Path) -> None:
     again = "run stc publish --history-only"
-    pages = ("index.html", "comparison.svg", "lib/report.html", "reference/report.html")
+    reports = ("index.html", "comparison.svg", "lib/report.html", "reference/report.html")
     histories = ("history/lib.md", "implementations.json", "history/reference.md")
-    sources = dict.fromkeys(pages, "report.json") | dict.fromkeys(histories, "history")
+    sources = dict.fromkeys(reports, "report.json") | dict.fromkeys(histories, "history")
     sources["README.md"] = "report.json and the descriptors"
     for name in sources:
         (out / name).write_text((out / name).read_text("utf-8").replace("a", "b", 1), "utf-8")
@@ -125,14 +119,6 @@ def test_a_page_that_differs_fails_the_check_by_name(out: Path) -> None:
         f"{out / name}: does not match its {source}; {again}" for name, source in sources.items()
     }
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
-
-
-def test_a_changed_number_fails_the_check(out: Path) -> None:
-    """A question that nobody was asked has no share either."""
-    for path in out.rglob("report.json"):
-        path.write_text(re.sub(r'"asked": \d+', '"asked": 0', path.read_text("utf-8")), "utf-8")
-    named = re.findall(r"/pages/(\S+): does not match", invoke("-o", out, "--check").output)
-    assert {"index.html", "lib/report.html"} <= set(named)
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,20 @@ def test_what_is_no_record_or_several_names_the_line(
         (f"{HEADER}\n" + '{"type": "problem", "message": ' + "9" * 5000 + "}\n", 2, "not valid JSON"),
         (f"{HEADER}\n\x1b]0;x\x07\u202e\n", 2, "not valid JSON"),
         (f"{HEADER}\r\n\r\n{{\r\n{RESULT}\r\n", 3, "not valid JSON"),
+        # A field of a wrong type costs its line only.
+        *(
+            (f"{HEADER}\n{RESULT}\n{json.dumps(Make.result('a/c') | {field: value})}\n", 3, "")
+            for field, value in (
+                ("exception", {}),
+                ("wall_ms", True),
+                ("peak_bytes", 10**30),
+                ("cpu_ms", -1e300),
+                ("verdict", "fine\ud800" + "x" * 10_000),
+                ("content", {"tensors": [7]}),
+                ("content", {"metadata": json.loads("[" * 200 + "]" * 200)}),
+                ("failures", [{}]),
+            )
+        ),
     ],
 )
 def test_a_bad_line_is_named_and_left_out(tmp_path: Path, text: str, line: int, reason: str) -> None:
@@ -155,34 +169,8 @@ def test_a_bad_line_is_named_and_left_out(tmp_path: Path, text: str, line: int, 
     assert problem.startswith(f"run.jsonl, line {line}: ")
     assert reason in problem
     assert problem.isprintable()
+    assert len(problem) < 500
     assert len(record.results) == text.count(RESULT)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("exception", {}),
-        ("wall_ms", True),
-        ("peak_bytes", 10**30),
-        ("cpu_ms", -1e300),
-        ("verdict", "fine\ud800" + "x" * 10_000),
-        ("content", {"tensors": [7]}),
-        ("content", {"metadata": json.loads("[" * 200 + "]" * 200)}),
-        ("failures", [{}]),
-    ],
-)
-def test_a_wrong_typed_field_costs_its_line_only(tmp_path: Path, field: str, value: object) -> None:
-    path = tmp_path / "run.jsonl"
-    opened = Make.result("a/b", step="open")
-    bad = Make.result("a/b", "wrong-accept") | {field: value}
-    rows = [Make.header(cases=2), Make.result("a/a"), opened, bad, Make.result("a/c")]
-    path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
-    record = read_record(path)
-    assert record.left_out == 1
-    assert record.problems[0].startswith("run.jsonl, line 4: ")
-    assert len(record.problems[0]) < 500
-    # Of a/b only the opening is known: what is half known is not passed.
-    assert record.case_verdicts == {"a/a": "pass", "a/c": "pass"}
 
 
 def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour_and_many_are_counted(
@@ -194,6 +182,11 @@ def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour_and_many_a
     (tmp_path / "run.jsonl").write_text("\n".join([*lines[:3], "{", *lines[3:]]) + "\n")
     record = read_record(tmp_path / "run.jsonl")
     assert record.case_verdicts == {case: v for case, v in verdicts.items() if case != "a/b"}
+    # Of a/d only the opening is known: what is half known is not passed.
+    opened = json.dumps(Make.result("a/d", step="open"))
+    half = json.dumps(Make.result("a/d") | {"exception": {}})
+    (tmp_path / "run.jsonl").write_text("\n".join([*lines[:4], opened, half, RESULT, ""]))
+    assert "a/d" not in read_record(tmp_path / "run.jsonl").case_verdicts
     (tmp_path / "run.jsonl").write_text("\n".join([HEADER, *"{" * 1000, RESULT, FOOTER, ""]))
     record = read_record(tmp_path / "run.jsonl")
     assert (record.left_out, len(record.results), record.truncated) == (1000, 1, False)
@@ -269,32 +262,32 @@ def test_expected_failures_count_cases_that_fail_and_are_listed() -> None:
     assert record.expected_cases == {"a/listed", "a/missed-recommendation"}
 
 
-@pytest.mark.parametrize(
-    ("verdict", "kept"), [("pass", False), ("choice:accept", False), ("wrong-accept", True), ("unsafe", True)]
-)
-def test_half_a_case_is_not_passed(verdict: str, kept: bool) -> None:
-    rows = (Make.result("a/b"), Make.result("a/c", verdict, step="open"))
-    cut = Make.run(*rows, footer=None)
-    assert cut.unfinished == "a/c"
-    assert ("a/c" in cut.case_verdicts) is kept
-    assert cut.not_run == (0 if kept else 1)
-    assert Make.run(*rows).case_verdicts["a/c"] == verdict
+def test_half_a_case_is_not_passed() -> None:
+    for verdict, kept in {
+        "pass": False,
+        "choice:accept": False,
+        "wrong-accept": True,
+        "unsafe": True,
+    }.items():
+        rows = (Make.result("a/b"), Make.result("a/c", verdict, step="open"))
+        cut = Make.run(*rows, footer=None)
+        assert cut.unfinished == "a/c"
+        assert ("a/c" in cut.case_verdicts) is kept, verdict
+        assert cut.not_run == (0 if kept else 1)
+        assert Make.run(*rows).case_verdicts["a/c"] == verdict
 
 
-@pytest.mark.parametrize(
-    ("selector", "version", "label"),
-    [
+def test_a_label_has_the_version_once() -> None:
+    for selector, version, label in (
         ("mlx==0.32.4", "0.32.4", "mlx 0.32.4"),
         ("torch-dcp==2.13.0", "2.13.0+cpu", "torch-dcp 2.13.0+cpu"),
         ("mlx==0.32.4", "0.32.5", "mlx==0.32.4 0.32.5"),
         ("mlx:entry", "0.32.4", "mlx:entry 0.32.4"),
         ("mine", "unknown", "mine"),
-    ],
-)
-def test_a_label_has_the_version_once(selector: str, version: str, label: str) -> None:
-    record = Make.run(name="mine", version=version)
-    record.implementation["selector"] = selector
-    assert record.label == label
+    ):
+        record = Make.run(name="mine", version=version)
+        record.implementation["selector"] = selector
+        assert record.label == label
 
 
 def test_failures_are_attributed_by_the_whole_record(tmp_path: Path) -> None:
