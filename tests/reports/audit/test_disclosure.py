@@ -10,7 +10,7 @@ import pytest
 
 from safetensors_corpus.field_bugs import field_bugs
 from safetensors_reports.audit.build import report_text
-from safetensors_reports.audit.disclosure import UNSAFE_FAMILIES, published_run
+from safetensors_reports.audit.disclosure import UNSAFE_FAMILIES, is_unsafe, published_run
 from safetensors_reports.audit.inputs import BaselineEntry, load_fuzz_finding
 from safetensors_reports.audit.report import ReferenceRow, Report
 from safetensors_reports.comment import summary_markdown
@@ -29,6 +29,20 @@ def texts(*records: RunRecord, **more: Any) -> str:
     """Everything that is published about some runs."""
     document = report(*records, public=True, **more)
     return report_text(document) + report_html(document) + comparison_svg(document)
+
+
+@pytest.mark.parametrize("outcome", ["crash", "hang", "exhausted"])
+def test_nothing_of_an_unsafe_case_is_left(outcome: str) -> None:
+    died = failing(HOLE, "unsafe", outcome=outcome, message="SECRET", detail="SECRET", wall_ms=9e6)
+    record = run(died, failing(TWICE, "pass"), name="lib", version="1", problems=["SECRET"])
+    document = report(record, public=True)
+    (who,) = document.implementations
+    assert (document.findings, who.counts, who.due, tally(who).fine) == ([], {}, 2, 2)
+    for word in ("SECRET", HOLE, corpus().by_id[HOLE].sha256 or "", f": {9e6}"):
+        assert word not in texts(record)
+    signs = ({"verdict": "unsafe"}, {"outcome": outcome}, {"failures": [{"verdict": "unsafe"}]})
+    assert all(is_unsafe(failing(HOLE) | sign) for sign in signs)
+    assert not is_unsafe(failing(HOLE))
 
 
 def test_only_what_is_shown_whole_is_called_conformant() -> None:
