@@ -31,16 +31,9 @@ def texts(*records: RunRecord, **more: Any) -> str:
     return report_text(document) + report_html(document) + comparison_svg(document)
 
 
-@pytest.mark.parametrize("outcome", ["crash", "hang", "exhausted"])
-def test_nothing_of_an_unsafe_case_is_left(outcome: str) -> None:
-    died = failing(HOLE, "unsafe", outcome=outcome, message="SECRET", detail="SECRET", wall_ms=9e6)
-    record = run(died, failing(TWICE, "pass"), name="lib", version="1", problems=["SECRET"])
-    document = report(record, public=True)
-    (who,) = document.implementations
-    assert (document.findings, who.counts, who.due, tally(who).fine) == ([], {}, 2, 2)
-    for word in ("SECRET", HOLE, corpus().by_id[HOLE].sha256 or "", f": {9e6}"):
-        assert word not in texts(record)
-    signs = ({"verdict": "unsafe"}, {"outcome": outcome}, {"failures": [{"verdict": "unsafe"}]})
+def test_each_sign_of_an_unsafe_end_is_enough() -> None:
+    signs: list[dict[str, Any]] = [{"outcome": end} for end in ("crash", "hang", "exhausted")]
+    signs += [{"verdict": "unsafe"}, {"failures": [{"verdict": "unsafe"}]}]
     assert all(is_unsafe(failing(HOLE) | sign) for sign in signs)
     assert not is_unsafe(failing(HOLE))
 
