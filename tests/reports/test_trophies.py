@@ -17,6 +17,7 @@ from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.history.published import load_trend, load_trends, published_trend
 from safetensors_reports.history.trend import TrendDocument
+from safetensors_reports.known_failures import ExpectedFailure
 from safetensors_reports.text import same_project
 from safetensors_reports.trophies import cli
 from safetensors_reports.trophies.model import (
@@ -95,6 +96,22 @@ def test_another_project_of_the_same_case_is_not_credited() -> None:
     assert _said(trophies(_corpus(("FB-1", "<2")), [_typed(CHANGE, name="other")], [])) == []
     assert same_project("huggingface-hub:index", "huggingface_hub")
     assert not same_project("safetensors-arch", "safetensors")
+
+
+def test_what_a_baseline_says_of_its_version_and_profile() -> None:
+    for more, versions, seen in (
+        ({}, "", True),
+        ({"case": "layout/*"}, "<3", True),
+        ({}, "<2", False),
+        ({"profile": "text"}, "", False),
+        ({"versions": "<2"}, "", False),
+        ({"steps": {"read": "harness-error"}}, "", False),
+    ):
+        row: dict[str, Any] = {"case": "layout/a", "issue": "o/lib#1", "steps": {"read": "unsafe"}, **more}
+        found = trophies(
+            _corpus(("FB-1", versions)), [], [Expectations("lib", "2.0", (ExpectedFailure(**row),))]
+        )
+        assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else []), (more, versions)
 
 
 SHOWN = {"case": "layout/a", "verdict": "wrong-accept", "bugs": ["FB-1"]}

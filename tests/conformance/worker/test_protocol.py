@@ -290,5 +290,6 @@ def test_a_null_is_a_field_left_out() -> None:
 )
 def test_a_start_that_says_too_little_or_too_much_is_refused(change: dict[str, Any], words: str) -> None:
     assert parse_start({**START, "lacks": ["x" * 100]}, "r").lacks == {"x" * 100}
+    assert parse_start({**START, "steps": ["slice", "read", "open"]}, "r").steps == ("open", "read", "slice")
     with pytest.raises(ProtocolError, match=words):
         parse_start({**START, **change}, "r")

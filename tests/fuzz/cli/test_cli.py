@@ -118,6 +118,7 @@ def test_that_atheris_asks_the_proving_path_alone_is_told(config: FuzzConfig, to
         (("--steps", "read,fly"), "unknown step 'fly'; available steps: open, read, slice, write, index,"),
         (("--steps", "open", "--impl", ACCEPTS_ALL), "has none of the steps open; it has read"),
         (("--steps", "write,slice", "--impl", ACCEPTS_ALL), "supports any of the steps write, slice"),
+        (("--jobs", "2", "--max-execs", "4", "--impl", "py:no_such_module:X"), "cannot start"),
         (("--triage", str(FAKES)), "fakes.py"),
         (("--corpus", "/dev/null/x"), "/dev/null"),
     ],

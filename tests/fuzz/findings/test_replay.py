@@ -130,12 +130,12 @@ def test_failure_raises_what_cannot_be_run_and_skips_what_is_not_supported(tmp_p
 
 
 def test_the_command_prints_expected_and_got_and_exits_by_the_answer(tmp_path: Path) -> None:
-    place = write(hole(), tmp_path)
+    place = write(replace(hole(), cause="it leaves bytes out"), tmp_path)
     result = invoke(command, place, "--times", "2", "--impl", ACCEPTS_ALL, "--impl", QUICK)
     assert result.exit_code == 1
     assert "stc-fuzz-" not in result.stdout  # the name of a temporary folder
     assert "rule      OFF-07 (must): " in result.stdout
-    assert "expected  reject (OFF_HOLE)" in result.stdout
+    assert "  because   it leaves bytes out\n  expected  reject (OFF_HOLE)" in result.stdout
     assert f"{ACCEPTS_ALL} unknown: STILL WRONG\n    got     accept, 0 tensors" in result.stdout
     assert "before  accept, 0 tensors (1.0)" in result.stdout
     assert re.search(rf"AS EXPECTED\n    got     reject: .*{ENTRY}", result.stdout)

@@ -15,7 +15,7 @@ from safetensors_corpus.author.file import MAX_FILE
 from safetensors_fuzz.finding import Finding
 from safetensors_fuzz.findings.replay import finding_case, run_finding
 from safetensors_fuzz.plans import PLAN_KINDS, plan_of
-from safetensors_fuzz.plans.question import PlanError, PlanQuestion
+from safetensors_fuzz.plans.question import PlanError, PlanFault, PlanQuestion, reject_ruling
 from safetensors_fuzz.plans.values import Plan
 from safetensors_reference.rules.book import rule_book
 
@@ -130,3 +130,8 @@ def test_the_verdict_depends_on_who_is_asked() -> None:
     inclusive = f"py:{Path(__file__).parent / 'fakes.py'}:InclusiveStop"
     for selector, verdict in (("reference", "pass"), (inclusive, "deviation:content")):
         assert run_finding(resolve(selector), asked, Limits(20), None).verdict == verdict
+
+
+def test_the_most_serious_fault_comes_first() -> None:
+    ruling = reject_ruling([PlanFault(("R-1",), ("A",), "should"), PlanFault(("R-2",), ("B", "A"))])
+    assert (ruling.rules, ruling.codes, ruling.level) == (("R-2", "R-1"), ("A", "B"), "must")

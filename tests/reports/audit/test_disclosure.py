@@ -10,7 +10,7 @@ import pytest
 
 from safetensors_corpus.field_bugs import field_bugs
 from safetensors_reports.audit.build import report_text
-from safetensors_reports.audit.disclosure import UNSAFE_FAMILIES, published_run
+from safetensors_reports.audit.disclosure import UNSAFE_FAMILIES, is_unsafe, published_run
 from safetensors_reports.audit.inputs import BaselineEntry, load_fuzz_finding
 from safetensors_reports.audit.report import ReferenceRow, Report
 from safetensors_reports.comment import summary_markdown
@@ -29,6 +29,13 @@ def texts(*records: RunRecord, **more: Any) -> str:
     """Everything that is published about some runs."""
     document = report(*records, public=True, **more)
     return report_text(document) + report_html(document) + comparison_svg(document)
+
+
+def test_each_sign_of_an_unsafe_end_is_enough() -> None:
+    signs: list[dict[str, Any]] = [{"outcome": end} for end in ("crash", "hang", "exhausted")]
+    signs += [{"verdict": "unsafe"}, {"failures": [{"verdict": "unsafe"}]}]
+    assert all(is_unsafe(failing(HOLE) | sign) for sign in signs)
+    assert not is_unsafe(failing(HOLE))
 
 
 def test_only_what_is_shown_whole_is_called_conformant() -> None:

@@ -30,3 +30,10 @@ def test_reports_from_before_that_count_more_pass_on_no_more() -> None:
         who.counts |= {"pass": 7, "choice": 3, "unsafe": 2}
     found = directory({"report.json": made, "a/report.json": made}, {}, "report.html").programs
     assert [row.entries[0].counts for row in found] == [{"wrong-accept": 1}]
+
+
+def test_versions_that_are_not_numbers_are_sorted_by_day() -> None:
+    ledgers = append_lines({}, [line("zz", date="2026-01-01"), line("aa", date="2026-02-01")])
+    made = report(run(failing(HOLE), name="lib", version="mm"), public=True)
+    (program,) = directory({"report.json": made, "lib/report.json": made}, ledgers, "report.html").programs
+    assert ([row.version for row in program.versions], program.newest) == (["zz", "aa", "mm"], "mm")
