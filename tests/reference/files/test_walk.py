@@ -195,6 +195,7 @@ def test_other_names_have_no_number_and_a_variant_is_part_of_a_stem() -> None:
     assert is_index("https://h/model.safetensors.index.fp16.json?download=true")
     assert not is_index("https://h/model.safetensors?of=m.safetensors.index.json")
     assert not is_index("m.safetensors.index.x/config.json")
+    assert (is_index("other.index.json"), is_index("x.json")) == (True, False)
 
 
 HOOKS = yaml.safe_load((Path(__file__).parents[3] / ".pre-commit-hooks.yaml").read_text())
