@@ -176,6 +176,18 @@ def test_pages_and_redirects_give_the_rows_of_the_file_system(tree: Path, tmp_pa
     ]
 
 
+def test_a_store_gives_the_rows_of_the_file_system(tree: Path, tmp_path: Path) -> None:
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    for name, data in FILES.items():
+        store.pipe_file(f"/d/{name}", data)
+    listed = tmp_path / "list"
+    listed.write_text("memory://d/no.safetensors\n")
+    rows, (gone,) = rows_of(["memory://d"]), rows_of([], [listed])
+    store.rm("/d", recursive=True)
+    assert compared(rows) == compared(rows_of([tree]))
+    assert gone.verdict == "missing"
+
+
 A, B, C = (shard_name("model", n, 3) for n in (1, 2, 3))
 INDEX = "model.safetensors.index.json"
 
