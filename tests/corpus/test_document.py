@@ -70,11 +70,13 @@ def test_a_stored_file_lies_below_files_and_is_nothing_that_is_run(folder: Path)
 def test_a_file_of_a_folder_stays_in_its_folder(folder: Path) -> None:
     def how(raw: Raw) -> None:
         given = case_of(raw, "index/absolute")["input"]
-        given["files"][0]["path"] = given["open"] = name
+        given["files"][0].update(path=name, recipe=parts)
+        given["open"] = name
 
     leaves = "../absolute/model/model.safetensors.index.json"  # the folder of the case, but not the corpus
     for name in [leaves, *(n.removeprefix("files/") for n in PATHS if n.startswith(("files/.", "../")))]:
-        assert "case index/absolute names a file" in refused(folder, how), name
+        for parts in (None, [{"zeros": 8}]):
+            assert "case index/absolute names a file" in refused(folder, how), (name, parts)
 
 
 def test_paths_of_the_corpus_are_all_permitted() -> None:
@@ -172,6 +174,8 @@ def test_sizes_come_before_files(folder: Path, part: Any, case_id: str, path: li
         (lambda r: r["cases"][0].pop("id"), "case number 0 has no id"),
         (lambda r: r["cases"][0].pop("input"), "has no input"),
         (lambda r: r["cases"][0].update(expect={}), "has no expect.outcome"),
+        (lambda r: r["cases"][0].update(input=7), "has input 7"),
+        (lambda r: r["cases"][0].update(expect=7), "has expect 7"),
         (lambda r: r["spec"].update(repository="javascript:x"), "has spec.repository 'javascript:x'"),
         (lambda r: r["cases"].append(r["cases"][0]), "case framing/plain appears twice"),
         (lambda r: r["cases"][0].update(id="../x"), "case number 0 has id '../x'"),

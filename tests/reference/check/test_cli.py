@@ -109,7 +109,9 @@ def test_text_answers_as_hardened_where_the_text_is_silent(tmp_path: Path) -> No
     told = [row("--profile", profile, path) for profile in PROFILES]
     assert [(t["profile"], t["valid"]) for t in told] == [*zip(PROFILES, (False, True, False), strict=True)]
     assert all([f["choice"] for f in t["faults"] + t["tolerated"]] == [choice.id] for t in told)
-    assert TEXT_ANSWERS in " ".join(run("--help").stdout.split())
+    help_text = run("--help").stdout
+    assert TEXT_ANSWERS in " ".join(help_text.split())
+    assert re.findall(r"^ +(\d+) ", help_text, re.MULTILINE) == ["0", "1", "2", "130"]
 
 
 HOSTILE = [
@@ -338,12 +340,14 @@ def slow(item, profile, known):
 result.check_input = slow
 main()
 """
-    args = [sys.executable, "-c", code, "check", "--json", "--sarif", str(tree / "log"), str(tree)]
+    outputs = ["--sarif", str(tree / "log"), "--intoto", str(tree / "statement")]
+    args = [sys.executable, "-c", code, "check", "--json", *outputs, str(tree)]
     done = subprocess.run(args, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 130
     assert done.stderr == "interrupted after 2 files: 2 valid, 0 invalid, 0 unreadable\n"
     assert len([json.loads(line) for line in done.stdout.splitlines()]) == 2
     assert len(load_log(tree / "log")["runs"][0]["artifacts"]) == 2
+    assert not (tree / "statement").exists(), "a statement about some of the files"
 
 
 def on_terminal(args: list[str], stdout_too: bool) -> tuple[bytes, bytes]:

@@ -128,7 +128,8 @@ def test_rules_are_all_that_a_file_can_break_with_help() -> None:
         assert rule["fullDescription"]["text"].replace("{{", "{").replace("}}", "}") == about.statement
         assert about.source in rule["help"]["text"]
         assert rule["defaultConfiguration"] == {"level": level}
-        assert rule["properties"].items() >= {"level": about.level, "codes": [*about.codes]}.items()
+        wanted = {name: getattr(about, name) for name in ("level", "basis", "choice")}
+        assert rule["properties"].items() >= {**wanted, "codes": [*about.codes]}.items()
 
 
 def test_every_code_that_a_file_can_have_is_looked_up_in_the_cwe() -> None:

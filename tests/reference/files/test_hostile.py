@@ -176,6 +176,7 @@ LINKS = [
     "/dir1/../secret.safetensors",
     "a%2f..%2f..%2fsecret.safetensors",
     "//other/x/",
+    "http://other/dir1/x.safetensors",
     "http://h/dir1secret.safetensors",
     "http://[/x.safetensors",
     "./",

@@ -143,9 +143,14 @@ NAMED = [
     ],
     ids=itertools.count(),
 )
-def test_what_cannot_be_listed_or_read_is_one_line(hub: Hub, what: str, tree: bytes | None) -> None:
-    hub.tree = tree
-    result = run(what)
+def test_what_cannot_be_listed_or_read_is_one_line(
+    hub: Hub, what: str, tree: bytes | None, tmp_path: Path
+) -> None:
+    hub.tree, log = tree, tmp_path / "log"
+    result, quiet, told = (run(what, "--sarif", log, *more) for more in ((), ("-q",), ("--json",)))
+    assert (quiet.exit_code, quiet.output, told.exit_code) == (2, result.output, 2)
+    assert (told.output.count("\n"), told.output.isascii(), "\x1b" in told.output) == (1, True, False)
+    assert json.loads(log.read_text("ascii"))
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert "no *.safetensors" in result.stderr or tree != EMPTY
     assert (result.stderr.isascii(), "\x1b" in result.stderr) == (True, False)

@@ -172,6 +172,18 @@ def test_pages_and_redirects_give_the_rows_of_the_file_system(tree: Path, tmp_pa
     ]
 
 
+def test_a_store_gives_the_rows_of_the_file_system(tree: Path, tmp_path: Path) -> None:
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    for name, data in FILES.items():
+        store.pipe_file(f"/d/{name}", data)
+    listed = tmp_path / "list"
+    listed.write_text("memory://d/no.safetensors\n")
+    rows, (gone,) = rows_of(["memory://d"]), rows_of([], [listed])
+    store.rm("/d", recursive=True)
+    assert compared(rows) == compared(rows_of([tree]))
+    assert gone.verdict == "missing"
+
+
 A, B, C = (shard_name("model", n, 3) for n in (1, 2, 3))
 INDEX = "model.safetensors.index.json"
 
@@ -191,6 +203,7 @@ def test_other_names_have_no_number_and_a_variant_is_part_of_a_stem() -> None:
     assert is_index("https://h/model.safetensors.index.fp16.json?download=true")
     assert not is_index("https://h/model.safetensors?of=m.safetensors.index.json")
     assert not is_index("m.safetensors.index.x/config.json")
+    assert (is_index("other.index.json"), is_index("x.json")) == (True, False)
 
 
 HOOKS = yaml.safe_load((Path(__file__).parents[3] / ".pre-commit-hooks.yaml").read_text())

@@ -20,6 +20,7 @@ from safetensors_reference.device.ranks.plan import (
     own_segments,
     row,
     sources,
+    spread,
 )
 from safetensors_reference.header.model import TensorInfo
 from safetensors_reference.rules.errors import AccessError
@@ -107,6 +108,16 @@ def test_which_way_a_tensor_goes(columns: int, dim: int | None, world: int, way:
     known = PlannedFile("f", 8, {"t": info_of("U8", [4, columns]), "flat": info_of("U8", [1, 1, 10])})
     assert make_item(known, 0, "t", dim, world, "refuse").way == way
     assert make_item(known, 0, "flat", 2, 2, "refuse").way == "own"
+
+
+@FEWER
+@given(st.dictionaries(st.integers(0, 50), st.integers(0, 9), max_size=20), worlds)
+def test_spread_is_even_and_the_same_on_every_rank(sizes: dict[int, int], world: int) -> None:
+    owners = spread(sizes, world)
+    loads = [sum(size for key, size in sizes.items() if owners[key] == rank) for rank in range(world)]
+    assert max(loads) - min(loads) <= max(sizes.values(), default=0)
+    assert spread(dict(reversed(sizes.items())), world) == owners
+    assert spread({0: 3, 1: 1, 2: 1, 3: 1}, 2) == {0: 0, 1: 1, 2: 1, 3: 1}
 
 
 @st.composite
