@@ -74,7 +74,7 @@ REFUSED: list[tuple[str, str, list[tuple[str, tuple[Any, ...], Any]]]] = [
     # code, rule, and the dtype, shape and data of what is refused beside another tensor; the corpus has more
     ("WRT_UNSUPPORTED_DTYPE", "WRT-09", [("F128", (1,), bytes(16)), ("u8", (1,), b"a")]),
     ("WRT_SIZE_MISMATCH", "WRT-17", [
-        ("U8", (2,), DeferredBytes(1, bytes)),
+        ("U8", (2,), DeferredBytes(1, bytes)), ("F4", (3,), b"a"),
         *(("U8", shape, b"a") for shape in ((-1, -1), (1.0,), (True,))),
     ]),
     ("SHP_OVERFLOW", "WRT-20", [
@@ -89,6 +89,8 @@ def test_refused_tensors(code: str, rule: str, refused: list[tuple[str, Any, Any
     for number, last in enumerate(refused):
         tensors = [TensorData("first", "U8", (1,), b"a"), TensorData("x", *last)]
         assert refusal(WriteError, plan, tensors) == (code, rule), number
+    for odd in [TensorData(name, "U8", (1,), b"a") for name in (1, b"a", None)]:  # type: ignore[arg-type]
+        assert refusal(WriteError, plan, [odd]) == ("WRT_BAD_NAME", "WRT-10")
 
 
 @pytest.mark.parametrize("more", range(9))

@@ -6,11 +6,17 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from safetensors_reports.page.publish import comparison_svg
+from safetensors_conformance.implementations.descriptor import described
+from safetensors_reports.page.publish import MOST, comparison_svg, well_known
 
 from .samples import ALL
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_the_programs_are_fifteen_at_most_and_known_to_the_harness() -> None:
+    assert len(well_known()) <= MOST
+    assert all(described(selector) is not None for selector in well_known())
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -263,12 +263,8 @@ def test_expected_failures_count_cases_that_fail_and_are_listed() -> None:
 
 
 def test_half_a_case_is_not_passed() -> None:
-    for verdict, kept in {
-        "pass": False,
-        "choice:accept": False,
-        "wrong-accept": True,
-        "unsafe": True,
-    }.items():
+    kinds = {"pass": False, "choice:accept": False, "wrong-accept": True, "unsafe": True}
+    for verdict, kept in kinds.items():
         rows = (Make.result("a/b"), Make.result("a/c", verdict, step="open"))
         cut = Make.run(*rows, footer=None)
         assert cut.unfinished == "a/c"
