@@ -96,6 +96,8 @@ def change(row):
     if 'sha256' in row: row['sha256'] = hashlib.sha256(row['sha256'].encode()).hexdigest()
 ## no-json | broken | fail* | the answer is not valid JSON: Invalid \escape
 def spell(answer): return json.dumps(answer).replace('"message": "', '"message": "\\d').encode()
+## nan | valid | fail* | NaN is not a JSON number
+def run(request): return {**good(request), 'cpu_ms': float('nan')}
 ## no-utf-8 | bytes | note | caf\xe9
 def spell(answer): return json.dumps(answer).encode().replace(b'"message": "', b'"message": "caf\xe9')
 ## raw-names | bytes | note | which the harness accepts: b'{"seq"
@@ -141,7 +143,7 @@ def run(request): print('reading', request['path'], flush=True); return good(req
 ## ignores-stop | stop | fail | the program is still running 0.75 s after the stop request
 def stop(): pass
 ## stays | end | fail | the program is still running 0.75 s after the end of standard input
-import atexit; atexit.register(time.sleep, 60)
+import atexit; atexit.register(time.sleep, 60); stop = lambda: os._exit(0)
 ## ends-badly | stop | note | exits with status 3
 def stop(): sys.exit(3)
 ## slow-announces-slice | slice | note | unsupported

@@ -137,6 +137,7 @@ def test_a_refused_file_must_not_have_taken_memory(fakes: OneProcess) -> None:
     assert "bytes of device memory were allocated before the file was rejected" in found.detail
     clean = fakes.judged("Right", NEIGHBOURS[1])
     assert (clean.verdict, statuses(clean)) == ("pass", {"untouched": "pass"})
+    assert statuses(judged(loader("DeviceOnly"), BAD)) == {"untouched": "unknown"}  # it does not count
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,6 @@ METHOD = "  def read(self, path): return []"
         ("import no_such_library", f"(adapter.py, line 1); the adapter runs in {sys.executable}"),
         (f"class Adaptr:\n{METHOD}", "adapter.py has no 'Adapter'; did you mean 'Adaptr'?"),
         (f"class Other:\n{METHOD}", "adapter.py has no 'Adapter'; did you mean 'Other'?"),
-        ("", "adapter.py has no 'Adapter'"),
         ("class Adapter: pass", "has none of the methods open, read,"),
         ("class Adapter:\n  def raed(self): pass", "export; perhaps raed should be read"),
         (f"class Adapter:\n{METHOD}\n  __init__ = 1", "TypeError: 'int' object is not callable"),
@@ -88,6 +87,7 @@ METHOD = "  def read(self, path): return []"
         ("raise KeyboardInterrupt", "KeyboardInterrupt"),
         ("import os; os.close(0)", "ended with exit status 1"),
         ("print('x' * 100_000)", "adapter.py has no 'Adapter'"),
+        ("import sys; raise OSError(f'random {sys.flags.hash_randomization}')", "random 0"),  # sets are alike
         # Adapters of other files, and programs: the selectors in place of the text.
         ("py:adapter.py", "did you mean py:adapter.py:Adapter?"),
         ("py:no_such_module_at_all:Reader", "No module named 'no_such_module_at_all'"),
