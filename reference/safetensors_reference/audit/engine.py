@@ -188,7 +188,7 @@ class Pool(Engine):
     def submit(self, batch: Batch, options: AuditOptions) -> Any:
         try:
             return self._pool.submit(audit_batch, batch, options)
-        except BrokenExecutor:
+        except (BrokenExecutor, OSError):  # a pool that breaks may close the pipes of a worker that it starts
             self._pool.shutdown(wait=False)
             self._pool = self._start_pool()
             return self._pool.submit(audit_batch, batch, options)

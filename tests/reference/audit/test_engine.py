@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
@@ -50,8 +51,13 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
         made.close(at_once=False)
 
 
+@pytest.mark.parametrize("engine", ["pool"], indirect=True)
+def test_a_pool_that_breaks_while_it_starts_a_worker_is_replaced(tree: Path, engine: Any) -> None:
+    engine._pool.submit = Mock(side_effect=OSError(9, "Bad file descriptor"))
+    assert len(b"".join(run(batches(tree), AuditOptions(), engine)).splitlines()) == 43
+
+
 def kill_at_bad(item: FileInput) -> None:
-    """Stand for a file that ends whoever reads it."""
     if "bad" in item.address:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -62,8 +68,8 @@ def test_an_engine_gives_the_rows_of_a_loop_also_when_workers_are_killed(tree: P
     for number, part in enumerate(run(batches(tree), AuditOptions(), engine)):
         rows += part.splitlines()
         if number in (1, 9):
-            pool = isinstance(engine, Pool)
-            pids = engine._pool._processes if pool else engine._client.run(os.getpid).values()
+            dask = isinstance(engine, Dask)
+            pids = engine._client.run(os.getpid).values() if dask else engine._pool._processes
             os.kill(next(iter(pids)), signal.SIGKILL)
     looped = rows_of([tree])
     assert all_alike(map(read_row, rows)) == all_alike(looped)
