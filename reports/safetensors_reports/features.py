@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -29,11 +29,8 @@ from .templates import render
 from .text import is_prerelease, label_key, listed, version_key, visible
 
 
-class Feature(NamedTuple):
-    """A feature of valid files or calls.
-
-    A program supports a feature if it passes all cases of the feature that it runs.
-    """
+class Feature(Struct, frozen=True, forbid_unknown_fields=True):
+    """A feature, with the cases that a program must pass to support it."""
 
     id: str
     title: str
@@ -153,15 +150,6 @@ class FeatureRun(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class FeatureRow(Struct, frozen=True, forbid_unknown_fields=True):
-    """A feature, with the cases that a program must pass to support it."""
-
-    id: str
-    title: str
-    group: str
-    cases: tuple[str, ...]
-
-
 class FeatureCell(Struct, frozen=True, forbid_unknown_fields=True):
     """One feature of one program.
 
@@ -192,7 +180,7 @@ class EntryFeatures(Struct, frozen=True, forbid_unknown_fields=True):
     versions: tuple[str, ...]
     cells: dict[str, FeatureCell]
 
-    def has(self, features: Iterable[FeatureRow]) -> bool:
+    def has(self, features: Iterable[Feature]) -> bool:
         return any(feature.id in self.cells for feature in features)
 
     def supported(self, prefix: str) -> int:
@@ -213,7 +201,7 @@ class FeatureDocument(Struct, frozen=True, forbid_unknown_fields=True):
     """Features by version: the observed runs, and the table that follows from them."""
 
     schema: Literal[1]
-    features: tuple[FeatureRow, ...]
+    features: tuple[Feature, ...]
     table: tuple[EntryFeatures, ...]
     runs: tuple[FeatureRun, ...]
 
@@ -230,7 +218,7 @@ class FeatureDocument(Struct, frozen=True, forbid_unknown_fields=True):
         return ",\n".join([f'{{"schema": {self.schema}', *lists]) + "}\n"
 
     @property
-    def groups(self) -> dict[str, list[FeatureRow]]:
+    def groups(self) -> dict[str, list[Feature]]:
         return {name: list(rows) for name, rows in groupby(self.features, key=lambda row: row.group)}
 
 
@@ -311,7 +299,7 @@ def document(runs: Iterable[FeatureRun], manifest: Manifest) -> FeatureDocument:
         by_entry.setdefault(run.entry, []).append(run)
     return FeatureDocument(
         schema=FORMAT,
-        features=tuple(FeatureRow(*feature) for feature in FEATURES),
+        features=FEATURES,
         table=tuple(_entry(runs, manifest) for runs in by_entry.values()),
         runs=tuple(run for runs in by_entry.values() for run in runs),
     )

@@ -25,7 +25,7 @@ from safetensors_reference.rules.pages import AREAS
 
 from ..differences.compare import Cluster, compare
 from ..labels import LETTERS
-from ..record.run import Row, RunRecord, comparison_notes, distinct_labels
+from ..record.run import Row, RunRecord, distinct_labels
 from ..severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 from ..text import label_key, listed, plural, stable
 from .disclosure import published_fuzz_findings, published_run, redact
@@ -331,18 +331,13 @@ def _agreement(
     # Compare filtered runs with the largest of them, not with the whole corpus.
     kept = [i for i, number in enumerate(have) if number and number >= COMPARABLE_SHARE * max(have)]
     kept = kept if len(kept) > 1 else list(range(len(records)))
-    set_aside = [label for i, label in enumerate(labels) if i not in kept]
-    records = [records[i] for i in kept]
-    notes = [stable(note, 300) for note in comparison_notes(records)]
-    if len(records) == 1:  # it agrees with itself
-        return AgreementPart(0, 0, 0, set_aside, 0, 0, [], [], notes)
-    comparison = compare(records)
+    comparison = compare([records[i] for i in kept])
     number = dict(zip(comparison.labels, kept, strict=True))
     return AgreementPart(
         compared=comparison.compared,
         unanswered=comparison.unanswered,
         left_out=comparison.left_out,
-        set_aside=set_aside,
+        set_aside=[label for i, label in enumerate(labels) if i not in kept],
         content_splits=len(comparison.content_splits),
         verdict_splits=len(comparison.verdict_splits),
         clusters=[] if public else [_cluster(c, number) for c in comparison.clusters],
@@ -350,7 +345,7 @@ def _agreement(
             PairRow([number[a], number[b]], splits.content, splits.verdict)
             for (a, b), splits in comparison.pairs.items()
         ],
-        notes=notes,
+        notes=[stable(note, 300) for note in comparison.notes],
     )
 
 

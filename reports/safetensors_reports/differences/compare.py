@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple
 from safetensors_corpus.judging.content import first_disagreement
 from safetensors_corpus.manifest import FIELDS
 
-from ..record.run import Row, RunRecord, comparison_notes, distinct_labels
-from ..text import visible
+from ..record.run import Row, RunRecord, distinct_labels
+from ..text import listed, visible
 
 Kind = Literal["content", "verdict"]
 Pair = tuple[str, str]
@@ -137,7 +137,7 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
         unanswered=len(shared) - compared,
         left_out=len(set().union(*finals)) - len(shared) if len(finals) > 1 else 0,
         splits=tuple(splits),
-        notes=comparison_notes(records),
+        notes=_notes(records, labels),
     )
 
 
@@ -247,3 +247,18 @@ def _dissenter(vector: Mapping[str, str], disagreements: Mapping[Pair, Kind]) ->
     lone = next(x for x, token in vector.items() if votes[token] == 1)
     others = [x for x, token in vector.items() if votes[token] > 1]
     return lone if all(_differ(lone, x, disagreements) for x in others) else None
+
+
+def _notes(records: Sequence[RunRecord], labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the reasons why comparing the runs shows less than it seems to."""
+    notes = []
+    if len({r.header["corpus"]["digest"] for r in records}) > 1:
+        notes.append("the runs used different corpora, so a case may have different bytes in each of them")
+    if len({r.header["profile"] for r in records}) > 1:
+        notes.append("the runs used different profiles")
+    endings = {
+        "truncated": [label for r, label in zip(records, labels, strict=True) if r.truncated],
+        "partial": [label for r, label in zip(records, labels, strict=True) if r.partial],
+    }
+    notes += [f"{ending} run: {listed(names, 6)}" for ending, names in endings.items() if names]
+    return tuple(notes)

@@ -20,7 +20,7 @@ from safetensors_corpus.manifest import ANY_VALID_FILE, AREA_OF_RULES
 from safetensors_reference.rules.book import BASES, rule_book
 from safetensors_reference.text import shorten
 
-from ..text import code, feature_name, listed, plural, unused, visible, visible_lines
+from ..text import code, feature_name, plural, unused, visible, visible_lines
 from .device_checks import CHECKS, STATUSES
 
 MAX_VERSION = 80
@@ -313,22 +313,6 @@ def distinct_labels(records: Sequence[RunRecord]) -> tuple[str, ...]:
     for record in records:
         labels.append(unused(record.label, labels, " #"))
     return tuple(labels)
-
-
-def comparison_notes(records: Sequence[RunRecord]) -> tuple[str, ...]:
-    """Return the reasons why comparing the runs shows less than it seems to."""
-    notes = []
-    if len({r.header["corpus"]["digest"] for r in records}) > 1:
-        notes.append("the runs used different corpora, so a case may have different bytes in each of them")
-    if len({r.header["profile"] for r in records}) > 1:
-        notes.append("the runs used different profiles")
-    named = list(zip(distinct_labels(records), records, strict=True))
-    endings = {
-        "truncated": [label for label, r in named if r.truncated],
-        "partial": [label for label, r in named if r.partial],
-    }
-    notes += [f"{ending} run: {listed(names, 6)}" for ending, names in endings.items() if names]
-    return tuple(notes)
 
 
 CHARGED_KINDS = frozenset({"accept", "reject", "valid"})
