@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import stat
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Protocol, Self, TypeAlias
 from weakref import WeakKeyDictionary
@@ -14,10 +15,7 @@ from .rules.errors import SafetensorsError
 from .text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    from typing_extensions import Buffer  # in collections.abc since Python 3.12
+    from typing_extensions import Buffer
 
 SourceLike: TypeAlias = "str | os.PathLike[str] | Buffer | BinaryIO"
 """A path, an object with the buffer protocol, or a seekable binary file."""

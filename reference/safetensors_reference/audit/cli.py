@@ -5,26 +5,29 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..arrays.buffers import cores
-from ..files.names import SourceError, is_address
+from ..files.names import Folder, SourceError, is_address
 from ..files.walk import ProgressBar, find_folders
 from ..main import INTERRUPTED
 from ..text import plural, shown_name
 from .engine import Dask, Engine, EngineError, Pool, run
-from .results import NOT_READ, ProcessedFiles, ResultsError, decode_key, open_results
+from .results import (
+    NOT_READ,
+    JsonlResults,
+    ParquetResults,
+    ProcessedFiles,
+    ResultsError,
+    decode_key,
+    open_results,
+)
 from .work import AuditOptions, make_batches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ..files.names import Folder
-    from .results import JsonlResults, ParquetResults
 
 LOCAL_BATCH = 256
 ROUNDS = 16

@@ -14,25 +14,21 @@ import signal
 import sys
 import time
 from collections import deque
+from collections.abc import Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from http.client import HTTPException
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.request import urlopen
 
 import click
 
+from ..files.names import FileInput
 from ..files.reading import NotReadError
 from ..text import shorten, shown_name
 from .results import encode_row, unread_row
-from .work import Batch, audit_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ..files.names import FileInput
-    from .work import AuditOptions, BatchResult
+from .work import AuditOptions, Batch, BatchResult, audit_batch
 
 BATCHES_PER_WORKER = 2
 MAX_SLOW_FILES = 10_000

@@ -6,9 +6,10 @@ import glob
 import math
 import stat
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -17,9 +18,6 @@ from ..text import plural, shown_name
 from ..writing.atomic import NotSavedError
 from ..writing.report import write_report
 from .results import ResultsError, error_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 TOP = 20
 FLEET = "the fleet extra: pip install 'safetensors-conformance[fleet]'"

@@ -10,17 +10,21 @@ import gc
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from ..files.names import FileInput
+from ..files.names import FileInput, Folder
 from ..files.reading import (
     LARGEST,
+    Fetcher,
+    Head,
     LocalFetcher,
+    NotRead,
     NotReadError,
     Requests,
     Result,
@@ -31,20 +35,13 @@ from ..files.reading import (
 from ..files.stores import fetcher_of
 from ..files.walk import MAX_MODEL_FOLDER
 from ..header.json_text import Abandon
-from ..header.model import aligned_share, rows
+from ..header.model import Header, aligned_share, rows
 from ..header.read import examine_source, explain_source
 from ..model.index import INDEX_CAP, FaultCollector, read_index
 from ..model.read import ABSENT, Shard, check_shards
+from ..rules.faults import Fault
 from ..text import quote, shorten, shown_name
 from .results import MAX_TEXT, Profiles, Row, Tally, Writer, encode_row, now, unread_row
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-
-    from ..files.names import Folder
-    from ..files.reading import Fetcher, Head, NotRead
-    from ..header.model import Header
-    from ..rules.faults import Fault
 
 Thing = TypeVar("Thing")
 SLOW_SECONDS = 10.0

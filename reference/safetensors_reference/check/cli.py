@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ..files.names import is_index, is_remote
+from ..files.names import FileInput, is_index, is_remote
 from ..files.walk import ProgressBar, expand_paths
 from ..header.explain import draw_layout
 from ..header.likeness import CUT_SHORT
 from ..main import INTERRUPTED
 from ..model.index import IndexNote
 from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName, rule_book
-from ..rules.faults import render_path
-from ..source import UnreadableError, open_source
+from ..rules.faults import Fault, render_path
+from ..source import Source, UnreadableError, open_source
 from ..text import hexview, plural, printable, shorten, shown_name, without_name
-from .digests import DigestResult, sha256_of, state_of
-from .result import FolderModels
+from .digests import DigestList, DigestResult, HubDigests, State, sha256_of, state_of
+from .result import CheckResult, FolderModels, ModelResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-
-    from ..files.names import FileInput
     from ..model.judge import Status
-    from ..rules.faults import Fault
-    from ..source import Source
-    from .digests import DigestList, HubDigests, State
-    from .result import CheckResult, ModelResult
     from .sarif import SarifLog
     from .statement import CheckRecord
 

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..files.names import FileInput, beside, find_gaps, find_models, is_index, is_remote
+from ..files.names import FileInput, Folder, ModelFiles, beside, find_gaps, find_models, is_index, is_remote
 from ..files.neighbours import describe_missing
-from ..header.model import AlignedShare, aligned_share, rows
+from ..header.explain import Explanation
+from ..header.model import AlignedShare, Header, aligned_share, rows
 from ..header.read import examine, examine_source
 from ..model.index import DCP_KEY, IndexNote
+from ..rules.book import ProfileName
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.faults import render_path
+from ..rules.faults import Fault, Likeness, render_path
 from ..source import UnreadableError
 from ..text import quote, without_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ..files.names import Folder, ModelFiles
-    from ..header.explain import Explanation
-    from ..header.model import Header
     from ..model.judge import ModelFinding, ModelJudgement, Status
     from ..model.read import IndexExplanation, Shard
-    from ..rules.book import ProfileName
-    from ..rules.faults import Fault, Likeness
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_from_bytes
 from ..files.names import is_remote
 from ..rules.book import rule_book
 from ..rules.cwe import weaknesses_of
-from ..rules.faults import Fault, render_path
+from ..rules.faults import Fault, JsonPath, render_path
 from ..rules.sarif import (
     MAX_RESULTS,
     RULE_INDEX,
@@ -31,7 +31,6 @@ from ..rules.sarif import (
 
 if TYPE_CHECKING:
     from ..model.index import IndexNote
-    from ..rules.faults import JsonPath
     from .digests import DigestResult
     from .result import CheckResult, ModelResult
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..rules.book import rule_book
+from ..rules.book import ProfileName, rule_book
 
 if TYPE_CHECKING:
     from ..model.judge import Status
-    from ..rules.book import ProfileName
     from .result import CheckResult, ModelResult
 
 STATEMENT = "https://in-toto.io/Statement/v1"

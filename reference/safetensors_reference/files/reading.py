@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,8 +21,6 @@ from ..source import PathSource, UnreadableError
 from .neighbours import describe_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from .names import FileInput
 
 Result = TypeVar("Result")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..source import Uncopied, UnreadableError, shorter
 from ..text import shown_name
@@ -16,6 +17,7 @@ from .reading import (
     LARGEST,
     Fetcher,
     FileRange,
+    Head,
     NotReadError,
     TransientError,
     confirm_unchanged,
@@ -23,11 +25,6 @@ from .reading import (
     with_retries,
 )
 from .web import MAX_ADDRESS, Web, WebFetcher, archive_client, client
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Mapping
-
-    from .reading import Head
 
 Result = TypeVar("Result")
 WEB_STORE = "https://"

@@ -8,6 +8,7 @@ import stat
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby, islice
 from threading import Thread
@@ -30,8 +31,6 @@ from .names import (
 from .neighbours import UNFINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rich.console import Console
     from rich.progress import Progress
 

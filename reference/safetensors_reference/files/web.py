@@ -6,6 +6,7 @@ import asyncio
 import html
 import re
 import weakref
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,7 @@ from .reading import (
     LARGEST,
     Fetcher,
     FileRange,
+    Head,
     NotReadError,
     TransientError,
     bytes_needed,
@@ -22,10 +24,7 @@ from .reading import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
     from .names import FileInput
-    from .reading import Head
 
 REDIRECTS = 5
 REDIRECT = (301, 302, 303, 307, 308)

@@ -9,20 +9,16 @@ objects such as ``Entry`` are created only on access, one at a time.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import isinf
-from typing import TYPE_CHECKING
 
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import Fault, JsonPath
 from ..text import plural, quote, shorten
 from .json_text import BLOCK, Integers, Long, Node, plain_integer, whole_number
 from .model import Range, Rows, TensorInfo, show_shape
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 FIELDS = ("dtype", "shape", "data_offsets")
 U64_MAX = 2**64 - 1

@@ -8,13 +8,12 @@ rule and the bytes that break it. It needs to know the size of the data buffer, 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from heapq import nsmallest
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ..rules.book import PROFILES, rule_book
 from ..rules.errors import AccessError, InvalidError
@@ -25,9 +24,6 @@ from .entries import Entries, Entry, EntryReader, Names, Ranges, Tensors
 from .json_text import Abandon, JsonReader, Node, TooDeep, find_not_utf8, unfinished
 from .likeness import find_likeness
 from .model import Header, Range
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
 
 RESERVED = "__metadata__"
 FAULT_LIMIT = 10_000

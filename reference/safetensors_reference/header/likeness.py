@@ -9,18 +9,15 @@ from __future__ import annotations
 import binascii
 import codecs
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..rules.book import HEADER_CAP
-from ..rules.faults import Likeness
-from ..source import UnreadableError
+from ..rules.faults import Fault, Likeness
+from ..source import Source, UnreadableError
 from ..text import quote, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..rules.faults import Fault
-    from ..source import Source
     from .model import Range
 
 SAMPLE = 32 << 10

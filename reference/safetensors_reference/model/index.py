@@ -6,23 +6,18 @@ checked as text, in the same way on every system and before any file is accessed
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from ..files.names import SUFFIX
 from ..header.entries import describe
-from ..header.json_text import Abandon, JsonReader, Node, find_not_utf8
+from ..header.json_text import Abandon, JsonReader, Kind, Node, Report, find_not_utf8
 from ..header.likeness import SAMPLE, likeness
-from ..rules.faults import Fault, Likeness
+from ..rules.faults import Fault, JsonPath, Likeness
+from ..source import Source
 from ..text import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ..header.json_text import Kind, Report
-    from ..rules.faults import JsonPath
-    from ..source import Source
 
 MAX_NAME = 255
 INDEX_CAP = 100_000_000

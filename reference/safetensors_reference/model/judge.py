@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from ..files.names import SUFFIX, index_stem, missing_numbers, parse_shard_number, sibling_name
+from ..files.names import SUFFIX, ModelFiles, index_stem, missing_numbers, parse_shard_number, sibling_name
+from ..header.model import Header
+from ..rules.book import ProfileName
 from ..rules.faults import Fault, render_path
 from ..source import MemorySource
 from ..text import quote, quote_some
 from .index import DCP_KEY, DCP_STEM, IndexNote
 from .read import ABSENT, IndexExplanation, Shard, explain_index_source
-
-if TYPE_CHECKING:
-    from ..files.names import ModelFiles
-    from ..header.model import Header
-    from ..rules.book import ProfileName
 
 Kind = Literal["fault", "tolerated", "note"]
 Status = Literal["valid", "invalid", "unreadable"]

@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..files.neighbours import describe_missing
 from ..header.entries import describe
 from ..header.explain import Explanation, check_profile
-from ..header.json_text import Abandon, plain_integer
+from ..header.json_text import Abandon, Node, plain_integer
+from ..header.model import Header, TensorInfo
 from ..header.read import examine
 from ..rules.book import ProfileName
 from ..rules.errors import InvalidError
@@ -26,12 +27,6 @@ from ..rules.faults import Fault, Likeness
 from ..source import Source, UnreadableError, open_source
 from ..text import plural, quote, shorten, shown, without_name
 from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, IndexNote, IndexText, read_index
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ..header.json_text import Node
-    from ..header.model import Header, TensorInfo
 
 IndexPath = str | os.PathLike[str]
 _WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0+")

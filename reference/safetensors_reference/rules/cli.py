@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from .book import BASES, PROFILES, Choice, Rule, rule_book
 from .pages import disputed_page, header_schema_text, rules_page
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGES = {"rules.md": rules_page, "disputed.md": disputed_page, "header.schema.json": header_schema_text}
 

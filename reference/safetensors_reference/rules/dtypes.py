@@ -5,11 +5,9 @@ docs/add-a-rule.md lists every other place that a new dtype changes, under "Add 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import NamedTuple
 
 
 class Dtype(NamedTuple):

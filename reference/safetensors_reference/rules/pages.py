@@ -14,13 +14,11 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .book import BASES, PROFILES, Choice, RuleBook, rule_book
+from .book import BASES, PROFILES, Choice, Level, RuleBook, rule_book
 from .dtypes import DTYPE_BITS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from .book import Level
 
 AREAS = {
     "FRM": "Framing",

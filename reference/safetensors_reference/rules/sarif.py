@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from .book import PROFILES, rule_book
+from .book import PROFILES, Rule, rule_book
 from .cwe import CWE_NAMES, weaknesses_of
 from .pages import escape
-
-if TYPE_CHECKING:
-    from .book import Rule
 
 AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "LIM", "IDX")
 """Areas whose rules a file can break. The rules of all other areas apply only to programs."""
