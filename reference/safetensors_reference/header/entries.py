@@ -26,7 +26,7 @@ MANY_KEYS = 10_000
 """Number of metadata keys up to which a dict is used, which needs about a hundred bytes per key."""
 _DTYPES: tuple[str | None, ...] = (None, *DTYPE_BITS)
 _DTYPE_NUMBER = {dtype: number for number, dtype in enumerate(_DTYPES)}
-_SHAPE, _OFFSETS, _SHAPE_PLACE, _OFFSETS_PLACE = 1, 2, 4, 8
+_SHAPE, _OFFSETS = 1, 2
 
 
 @dataclass(slots=True)
@@ -273,10 +273,6 @@ class EntryReader:
             self._report("MET_NOT_MAP", rule, text, node, path, choice)
             return None
         out = Texts()
-        self._fill(out, node, path)
-        return out if len(out) > MANY_KEYS else dict(out)
-
-    def _fill(self, out: Texts, node: Node, path: JsonPath) -> None:
         for key, value in node.members:
             at = (*path, key.text)
             if key.text in out:
@@ -285,9 +281,9 @@ class EntryReader:
             if value.kind != "string":
                 text = f"metadata value of {quote(key.text)} is {describe(value)}, not a string"
                 self._report("MET_VALUE_NOT_STRING", "MET-01", text, value, at)
-            out.set(
-                key.text, value.text if value.kind == "string" else ""
-            )  # keep the key, because it may appear again
+            # Keep every key, because it may appear again.
+            out.set(key.text, value.text if value.kind == "string" else "")
+        return out if len(out) > MANY_KEYS else dict(out)
 
 
 def _product(dims: Iterable[int]) -> int | None:
@@ -455,12 +451,7 @@ class Entries(Sequence[Entry]):
         self._record_of[number] = len(self._dtypes)
         shape, offsets = entry.shape_node, entry.offsets_node
         self._dtypes.append(_DTYPE_NUMBER[entry.dtype])
-        self._known.append(
-            _SHAPE * (entry.shape is not None)
-            | _OFFSETS * (entry.offsets is not None)
-            | _SHAPE_PLACE * (shape is not None)
-            | _OFFSETS_PLACE * (offsets is not None)
-        )
+        self._known.append(_SHAPE * (entry.shape is not None) | _OFFSETS * (entry.offsets is not None))
         self._shapes.append_numbers(entry.shape or ())
         self._offsets.extend(entry.offsets or (0, 0))
         for node in (shape, offsets):
@@ -495,14 +486,14 @@ class Entries(Sequence[Entry]):
     def __getitem__(self, number: int) -> Entry:  # type: ignore[override] # slices are not needed
         record = self._record_of[number]
         known = self._known[record]
-        places = self._places[4 * record : 4 * record + 4]
+        places = self._places[4 * record : 4 * record + 4]  # both positions of a missing node are 0
         return Entry(
             self.names.texts[number],
             _DTYPES[self._dtypes[record]],
             tuple(self._shapes.numbers(record)) if known & _SHAPE else None,
             self.offsets(number),
-            Node("array", None, places[0], places[1]) if known & _SHAPE_PLACE else None,
-            Node("array", None, places[2], places[3]) if known & _OFFSETS_PLACE else None,
+            Node("array", None, places[0], places[1]) if places[0] else None,
+            Node("array", None, places[2], places[3]) if places[2] else None,
         )
 
 

@@ -120,21 +120,22 @@ class _Explainer:
     def __init__(self, source: Source, profile: str) -> None:
         self.source = source
         self.out = Explanation(source.name, source.size, profile)
+        self.options = profile_options(profile)
         self.entries = Entries()
         # entries replaced by a later entry with the same name, if the profile treats that as a fault
         self.overridden: list[Entry] = []
         self.metadata: Mapping[str, str] | None = None
         self.complete = True  # whether the ranges of all entries are known; otherwise a gap may not be a hole
 
-    @property
-    def options(self) -> dict[str, str]:
-        return profile_options(self.out.profile)
-
     def run(self, header: bytes | Fault) -> Explanation:
         if isinstance(header, Fault):
             self._sink(header)
             return self.out
-        self._utf8(header)
+        bad = find_not_utf8(header)
+        if bad is not None:
+            start, end, reason = bad
+            text = f"bytes {header[start:end].hex(' ')} are not UTF-8: {reason}"
+            self._add("HDR_NOT_UTF8", "HDR-01", text, 8 + start, 8 + end)
         try:
             if self._object(header):
                 self._layout(len(header))
@@ -143,7 +144,8 @@ class _Explainer:
         self.out.faults.sort(key=lambda f: (f.start, f.end))
         self.out.tolerated.sort(key=lambda f: (f.start, f.end))
         if self.out.valid:
-            self.out.header = self._header(len(header))
+            size = self.source.size - 8 - len(header)
+            self.out.header = Header(len(header), Tensors(self.entries), self.metadata, size)
         return self.out
 
     def _sink(self, fault: Fault, tolerated: bool = False) -> None:
@@ -155,14 +157,6 @@ class _Explainer:
 
     def _add(self, code: str, rule: str, message: str, start: int, end: int) -> None:
         self._sink(Fault(code, rule, message, start, end))
-
-    def _utf8(self, header: bytes) -> None:
-        """Report the first bytes that are not UTF-8 (HDR-01)."""
-        bad = find_not_utf8(header)
-        if bad is not None:
-            start, end, reason = bad
-            text = f"bytes {header[start:end].hex(' ')} are not UTF-8: {reason}"
-            self._add("HDR_NOT_UTF8", "HDR-01", text, 8 + start, 8 + end)
 
     def _object(self, header: bytes) -> bool:
         def report(code: str, rule: str, message: str, start: int, end: int, choice: str | None) -> None:
@@ -208,16 +202,10 @@ class _Explainer:
         reader.skip_space()
         first = header[reader.pos : reader.pos + 1]
         if first == b"{":
-            fault = Fault(
-                "HDR_BAD_START",
-                "HDR-02",
-                f"there are {reader.pos} bytes of whitespace before the opening brace",
-                8,
-                8 + reader.pos,
-                None,
-                "leading-whitespace",
-            )
-            self._sink(fault, self.options["leading-whitespace"] != "reject")
+            choice = "leading-whitespace"
+            text = f"there are {reader.pos} bytes of whitespace before the opening brace"
+            fault = Fault("HDR_BAD_START", "HDR-02", text, 8, 8 + reader.pos, None, choice)
+            self._sink(fault, self.options[choice] != "reject")
             return True
         at = 8 + reader.pos
         if not first:
@@ -247,7 +235,11 @@ class _Explainer:
         # A name with a fault never counts as a repetition of another name.
         first = seen.first(name, 8 + key.start) if key.exact else None
         if first is not None:
-            self._duplicate(key, first, None if name == RESERVED else "duplicate-tensor-names")
+            choice = None if name == RESERVED else "duplicate-tensor-names"
+            what, rule = ("tensor name", "HDR-09") if choice else ("key", "HDR-11")
+            text = f"{what} {quote(name)} appears again (first at byte {first:,})"
+            fault = Fault("HDR_DUP_KEY", rule, text, 8 + key.start, 8 + key.end, (name,), choice)
+            self._sink(fault, choice is not None and self.options[choice] != "reject")
         if key.exact and name == RESERVED:
             self.metadata = reader.metadata(value)
             return
@@ -259,14 +251,6 @@ class _Explainer:
         if replaced is not None and self.options["duplicate-tensor-names"] == "reject":
             self.overridden.append(replaced)
 
-    def _duplicate(self, key: Node, first: int, choice: str | None) -> None:
-        what = "tensor name" if choice else "key"
-        rule = "HDR-09" if choice else "HDR-11"
-        text = f"{what} {quote(key.text)} appears again (first at byte {first:,})"
-        tolerated = choice is not None and self.options[choice] != "reject"
-        fault = Fault("HDR_DUP_KEY", rule, text, 8 + key.start, 8 + key.end, (key.text,), choice)
-        self._sink(fault, tolerated)
-
     def _layout(self, length: int) -> None:
         ranges = Ranges(self.overridden, self.entries, 8)
         if len(ranges) < len(self.overridden) + len(self.entries):
@@ -275,9 +259,6 @@ class _Explainer:
         self.out.ranges, self.out.data_start = ranges, 8 + length
         for fault in check_layout(ranges, 8 + length, data_size, self.complete):
             self._sink(fault)
-
-    def _header(self, length: int) -> Header:
-        return Header(length, Tensors(self.entries), self.metadata, self.source.size - 8 - length)
 
 
 class _Seen:

@@ -17,11 +17,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NoReturn, TypeVar
+from typing import Literal, NoReturn
 
 from ..text import shorten
 
-T = TypeVar("T")
 Report = Callable[[str, str, str, int, int, str | None], None]
 Kind = Literal["object", "array", "string", "number", "true", "false", "null", "invalid"]
 
@@ -160,27 +159,23 @@ class JsonReader:
         ``depth`` is the number of open containers, including this object. Values are yielded as they are
         read, so a caller that drops them needs little memory.
         """
-        self._enter(depth)
-        self.pos += 1
-        if self.skip_space() == b"}":
-            self.pos += 1
-            return
-        while True:
+        more = self._enter(depth, b"}")
+        while more:
             if self.skip_space() != b'"':
                 self._unexpected("a key in double quotes")
             key = self._string()
             if self.skip_space() != b":":
                 self._unexpected("a colon after the key")
             self.pos += 1
-            at = self.pos
-            try:
-                value = self.value(depth)
-            except TooDeep as stop:
-                stop.key, stop.at = key, at
-                raise
-            yield key, value
-            if not self._more(b"}", "object"):
-                return
+            yield key, self._inner(depth, key)
+            more = self._more(b"}", "object")
+
+    def elements(self, depth: int) -> Iterator[Node]:
+        """Yield the elements of the array at ``pos`` in the same way as ``members``."""
+        more = self._enter(depth, b"]")
+        while more:
+            yield self._inner(depth, None)
+            more = self._more(b"]", "array")
 
     def value(self, depth: int) -> Node:
         """Read one value inside ``depth`` containers. Raises Abandon after a fatal fault."""
@@ -188,60 +183,33 @@ class JsonReader:
         if first == b'"':
             return self._string()
         if first == b"{":
-            return self._object(depth + 1)
+            return self._container("object", depth + 1)
         if first == b"[":
-            return self._array(depth + 1)
+            return self._container("array", depth + 1)
         return self._word()
 
-    def elements(self, depth: int) -> Iterator[Node]:
-        """Yield the elements of the array at ``pos`` in the same way as ``members``."""
-        self._enter(depth)
-        self.pos += 1
-        if self.skip_space() == b"]":
-            self.pos += 1
-            return
-        while True:
-            at = self.pos
-            try:
-                value = self.value(depth)
-            except TooDeep as stop:
-                stop.key, stop.at = None, at
-                raise
-            yield value
-            if not self._more(b"]", "array"):
-                return
-
-    def _object(self, depth: int) -> Node:
+    def _container(self, kind: Kind, depth: int) -> Node:
+        """Read a container. If it is long, skip simple members and store none."""
         start = self.pos
-        members: list[tuple[Node, Node]] | None = []
-        for member in self.members(depth):
-            members = self._kept(members, member, start, depth, "object")
-        return Node(
-            "object",
-            members if members is not None else Long(self.data, start, self.pos, depth),
-            start,
-            self.pos,
-        )
+        kept: list[object] | None = []
+        for item in self.members(depth) if kind == "object" else self.elements(depth):
+            if kept is not None:
+                kept.append(item)
+                if self.pos - start <= SHORT:
+                    continue
+            kept = None
+            match = _simple_members(kind, min(2, MAX_DEPTH - depth)).match(self.data, self.pos)
+            assert match is not None
+            self.pos = match.end()
+        return Node(kind, Long(self.data, start, self.pos, depth) if kept is None else kept, start, self.pos)
 
-    def _array(self, depth: int) -> Node:
-        start = self.pos
-        items: list[Node] | None = []
-        for item in self.elements(depth):
-            items = self._kept(items, item, start, depth, "array")
-        return Node(
-            "array", items if items is not None else Long(self.data, start, self.pos, depth), start, self.pos
-        )
-
-    def _kept(self, kept: list[T] | None, item: T, start: int, depth: int, kind: Kind) -> list[T] | None:
-        """Add ``item`` if the container is still short. Otherwise skip simple members and return None."""
-        if kept is not None:
-            kept.append(item)
-            if self.pos - start <= SHORT:
-                return kept
-        match = _simple_members(kind, min(2, MAX_DEPTH - depth)).match(self.data, self.pos)
-        assert match is not None
-        self.pos = match.end()
-        return None
+    def _inner(self, depth: int, key: Node | None) -> Node:
+        at = self.pos
+        try:
+            return self.value(depth)
+        except TooDeep as stop:
+            stop.key, stop.at = key, at
+            raise
 
     def _more(self, closer: bytes, what: str) -> bool:
         char = self.skip_space()
@@ -258,7 +226,8 @@ class JsonReader:
             return False
         return True
 
-    def _enter(self, depth: int) -> None:
+    def _enter(self, depth: int, closer: bytes) -> bool:
+        """Enter the container at ``pos``, and return whether anything is in it."""
         if depth > MAX_DEPTH:
             self.report(
                 "HDR_TOO_DEEP",
@@ -269,6 +238,10 @@ class JsonReader:
                 "deep-nesting",
             )
             raise TooDeep
+        self.pos += 1
+        empty = self.skip_space() == closer
+        self.pos += empty
+        return not empty
 
     def _peek(self) -> bytes:
         return self.data[self.pos : self.pos + 1]
@@ -346,15 +319,12 @@ class JsonReader:
                 self._bad_escape(f"\\{repr(token[1:])[2:-1]} is not a JSON escape", match)
                 out.append(token.decode("utf-8", "surrogateescape"))
             else:
-                self._control(token, match.start())
+                more = f" and {len(token) - 1:,} more" if len(token) > 1 else ""
+                text = f"raw control character U+{token[0]:04X}{more} in a string"
+                self.report("HDR_NOT_JSON", "HDR-14", text, match.start(), match.end(), None)
                 out.append(token.decode())
         text, sound = _text(self.data[done:end])
         return "".join((*joined, *out, text)), exact and sound
-
-    def _control(self, run: bytes, at: int) -> None:
-        more = f" and {len(run) - 1:,} more" if len(run) > 1 else ""
-        text = f"raw control character U+{run[0]:04X}{more} in a string"
-        self.report("HDR_NOT_JSON", "HDR-14", text, at, at + len(run), None)
 
     def _bad_escape(self, message: str, match: re.Match[bytes], choice: str | None = None) -> None:
         self.report("HDR_NOT_JSON", "HDR-15", message, match.start(), match.end(), choice)
@@ -441,14 +411,11 @@ class Long:
     def __init__(self, data: bytes, start: int, end: int, depth: int) -> None:
         self._data, self._start, self._end, self._depth = data, start, end, depth
 
-    def _reader(self) -> JsonReader:
-        return _silent(self._data, self._start)
-
     def items(self) -> Iterator[Node]:
-        return self._reader().elements(self._depth)
+        return _silent(self._data, self._start).elements(self._depth)
 
     def members(self) -> Iterator[tuple[Node, Node]]:
-        return self._reader().members(self._depth)
+        return _silent(self._data, self._start).members(self._depth)
 
     def integers(self) -> Integers | None:
         """Return the elements if this is an array of plain integers below 10^19, otherwise None."""
@@ -481,11 +448,9 @@ class Long:
                     path.append(-1)
                     objects.append(first == b"{")
                 elif first != b'"' and _LARGE.search(self._data, at, end):
-                    yield tuple(map(self._step, path, objects)), self._at(at)
+                    steps = zip(path, objects, strict=True)
+                    yield tuple(self._at(p).text if keyed else p for p, keyed in steps), self._at(at)
             wants_key = bool(objects) and objects[-1]
-
-    def _step(self, place: int, is_object: bool) -> str | int:
-        return self._at(place).text if is_object else place
 
     def _at(self, place: int) -> Node:
         return _silent(self._data, place).value(0)
@@ -537,12 +502,7 @@ def whole_number(text: str) -> bool:
     """
     match = _PARTS.fullmatch(text)
     assert match is not None
-    sign, whole, fraction, exponent = (
-        match.group(1),
-        match.group(2),
-        match.group(3) or "",
-        match.group(4) or "",
-    )
+    sign, whole, fraction, exponent = match.groups("")
     digits = (whole + fraction).rstrip("0")
     if not digits.lstrip("0"):
         return True

@@ -5,13 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..rules.dtypes import DTYPE_BITS
 from ..text import quote_some
-
-if TYPE_CHECKING:
-    from .json_text import Integers
+from .json_text import Integers
 
 
 class TensorInfo(NamedTuple):
@@ -140,14 +138,11 @@ class Range(NamedTuple):
     @property
     def label(self) -> str:
         """Dtype and shape as shown in the diagram, with ``?`` for unknown values."""
-        some = None if self.shape is None else tuple(islice(self.shape, 8))
-        return f"{self.dtype or '?'}{show_shape(some, 0 if self.shape is None else len(self.shape))}"
+        return f"{self.dtype or '?'}{'?' if self.shape is None else show_shape(self.shape)}"
 
 
-def show_shape(shape: Sequence[int] | None, rank: int | None = None) -> str:
-    """Format at most eight dimensions; ``shape`` may contain only the first eight of ``rank`` dimensions."""
-    if shape is None:
-        return "?"
-    rank = len(shape) if rank is None else rank
+def show_shape(shape: Sequence[int] | Integers) -> str:
+    """Format at most eight dimensions."""
+    rank = len(shape)
     tail = f", … {rank} dimensions]" if rank > 8 else "]"
-    return "[" + ", ".join(str(d) for d in shape[:8]) + tail
+    return "[" + ", ".join(map(str, islice(shape, 8))) + tail

@@ -84,9 +84,6 @@ class ProvedEntries(Rows):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._entries
-
     def rows(self) -> Iterator[TensorRow]:
         for name, entry in self._entries.items():
             span = entry.data_offsets
