@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import platform
 import traceback
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from operator import index as as_int
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ import numpy.typing as npt
 import torch
 
 from ..arrays.buffers import Pages
-from ..rules.errors import AccessError, SafetensorsError
+from ..rules.errors import AccessError, SafetensorsError, reason
 from ..text import shown
 
 PAGE = 4096
@@ -33,6 +33,17 @@ SYSFS = Path("/sys")
 
 class DeviceError(SafetensorsError, RuntimeError):
     """Raised if the device, its memory or an optional reading method fails. The file may still be valid."""
+
+
+@contextmanager
+def device_errors(problem: str, kinds: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
+    """Convert errors of torch in the ``with`` block to DeviceError."""
+    try:
+        yield
+    except SafetensorsError:
+        raise
+    except kinds as err:
+        raise DeviceError(f"{problem} ({reason(err)})") from err
 
 
 def release_frames(err: BaseException, handled: BaseException | None = None) -> None:
@@ -54,10 +65,7 @@ def _tensor(pages: Pages, size: int) -> torch.Tensor:
 
 
 class CpuLane:
-    """The copies of one worker thread, which are complete at once.
-
-    NumPy makes the copies, because it releases the GIL and starts no threads.
-    """
+    """Copies of one worker thread, complete at once. NumPy releases the GIL and starts no threads."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
@@ -83,10 +91,7 @@ class CpuLane:
 
 
 class CpuEngine:
-    """Allocates memory in this process. The threads that copy data share the cost of page faults.
-
-    ``cpus`` are the CPUs on which the workers run, or None for all.
-    """
+    """Allocates memory in this process; ``cpus`` are those on which the workers run, or None for all."""
 
     pinned = False
 
@@ -112,19 +117,15 @@ class CpuEngine:
 
 
 class AcceleratorLane:
-    """The copies of one worker thread, which run in order on a stream.
-
-    The stream becomes the current stream of the thread that creates the lane.
-
-    On CUDA, the priority of the stream prevents the device from alternating between this stream and those of
-    torch and NCCL.
-    """
+    """Copies of one worker thread, in order on a stream, which becomes the thread's current stream."""
 
     def __init__(self, device: torch.device, caller: torch.Stream, start: torch.Event) -> None:
         # The current device of a new thread is device 0. Restoring it later would initialize CUDA on that
         # device.
         torch.accelerator.set_device_index(device)
         self._caller = caller
+        # On CUDA, the priority prevents the device from alternating between this stream and those of torch
+        # and NCCL.
         self._stream = torch.Stream(device=device, priority=-1)
         torch.accelerator.set_stream(self._stream)
         self._stream.wait_event(start)
@@ -149,10 +150,7 @@ class AcceleratorLane:
 
 
 class AcceleratorEngine:
-    """A device of any type that ``torch.accelerator`` supports, such as CUDA, ROCm, XPU and MTIA.
-
-    Creating an engine does not initialize CUDA, which would use device memory.
-    """
+    """A device of ``torch.accelerator``, such as CUDA. Creating an engine does not initialize CUDA."""
 
     pinned = True
 
@@ -178,20 +176,14 @@ class AcceleratorEngine:
             return torch.empty(size, dtype=torch.uint8, device=self.device)
 
     def ready(self) -> None:
-        """Mark the point at which all memory has been allocated.
-
-        Lanes that are opened later wait for all work queued before this point.
-        """
+        """Mark the end of all allocations; lanes wait for the work that was queued before this point."""
         if self.cpus is None:
             self.cpus = cpus_near(self.device)
         self._caller = torch.accelerator.current_stream(self.device)
         self._start = self._caller.record_event()
 
     def settle(self) -> None:
-        """Wait until previous owners have stopped using the memory.
-
-        This is necessary for readers that write to the memory without a lane.
-        """
+        """Wait until previous owners have stopped using the memory, for readers without a lane."""
         assert self._caller is not None
         self._caller.synchronize()
 
@@ -207,11 +199,7 @@ Engine = CpuEngine | AcceleratorEngine
 
 
 def open_engine(device: str | torch.device | None, cpus: Iterable[int] | None = None) -> Engine:
-    """Return the engine for a device, by default for the current device of the accelerator.
-
-    ``cpus`` are the CPUs for the workers, by default those near the device. Raises AccessError if a device or
-    a CPU does not exist.
-    """
+    """Return the engine for a device, by default the accelerator. Raises AccessError."""
     chosen = None if cpus is None else checked_cpus(cpus)
     accelerator = torch.accelerator.current_accelerator()
     if device is None:
@@ -263,11 +251,8 @@ def checked_cpus(cpus: Iterable[int]) -> frozenset[int]:
 
 
 def cpus_near(device: torch.device) -> frozenset[int] | None:
-    """Return the usable CPUs of the NUMA node of an accelerator, or None if the system does not report it.
-
-    On machines with several NUMA nodes, copies from other nodes are slower. torch reports the PCI address of
-    CUDA devices, which initializes CUDA.
-    """
+    """Return the usable CPUs of the NUMA node of an accelerator, or None if the system does not report it."""
+    # Copies from other nodes are slower. Reporting the PCI address of a CUDA device initializes CUDA.
     properties: Any = getattr(torch.get_device_module(device), "get_device_properties", lambda _index: None)
     found = properties(device.index)
     with suppress(OSError, ValueError, AttributeError):

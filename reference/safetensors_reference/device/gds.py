@@ -26,11 +26,8 @@ def import_kvikio() -> Any:
     try:
         return importlib.import_module("kvikio")
     except Exception as err:  # missing libraries raise various errors
-        text = (
-            "gds=True needs the package kvikio-cu12 or kvikio-cu13, depending on your CUDA version "
-            f"({reason(err)})"
-        )
-        raise AccessError(f"{text}; load without gds=True") from err
+        text = "gds=True needs the package kvikio-cu12 or kvikio-cu13, depending on your CUDA version"
+        raise AccessError(f"{text} ({reason(err)}); load without gds=True") from err
 
 
 def fill(kvikio: Any, source: PathSource, segments: Sequence[Segment], memory: torch.Tensor) -> None:

@@ -26,7 +26,7 @@ from ..rules.errors import AccessError, NoSuchTensorError, reason
 from ..source import PathSource
 from ..text import quote, shown
 from . import gds as by_gds
-from .engine import PAGE, DeviceError, Engine, open_engine, release_frames
+from .engine import PAGE, DeviceError, Engine, device_errors, open_engine, release_frames
 from .plan import MAX_ALIGN, Plan, make_plan
 from .readers import DirectReader, PlainReader, Reader
 from .transfer import Target, Transfer, shared_ring
@@ -142,16 +142,6 @@ class _LoadOptions:
     gds: bool
     profile: ProfileName
 
-    def requested_names(self) -> set[str] | None:
-        if self.names is None:
-            return None
-        if isinstance(self.names, str):
-            raise AccessError(f"names must be a list of names, not the string {quote(self.names)}")
-        try:
-            return set(self.names)
-        except TypeError as err:
-            raise AccessError(f"names must be a list of names, not {shown(self.names)}") from err
-
     def check(self) -> None:
         check_request(threads=self.threads, chunk=self.chunk)
         powers = [1 << n for n in range(MAX_ALIGN.bit_length())]
@@ -225,10 +215,7 @@ def _load_group(
 
 
 def _buffer(file: _File, engine: Engine, settings: _LoadOptions) -> torch.Tensor:
-    """Allocate the buffer of a file.
-
-    GPUDirect Storage is fast only if positions in the file and in memory have the same alignment.
-    """
+    # GPUDirect Storage is fast only if positions in the file and in memory have the same alignment.
     name, plan = file.source.name, file.plan
     start = plan.segments[0].file_at % PAGE if len(plan.segments) == 1 else 0
     if not settings.gds or start % max(settings.align or 1, 8):
@@ -239,7 +226,12 @@ def _buffer(file: _File, engine: Engine, settings: _LoadOptions) -> torch.Tensor
 
 
 def _open(paths: Iterable[PathLike], settings: _LoadOptions, stack: ExitStack) -> list[_File]:
-    names = settings.requested_names()
+    if isinstance(settings.names, str):
+        raise AccessError(f"names must be a list of names, not the string {quote(settings.names)}")
+    try:
+        names = None if settings.names is None else set(settings.names)
+    except TypeError as err:
+        raise AccessError(f"names must be a list of names, not {shown(settings.names)}") from err
     files: list[_File] = []
     owners: dict[str, str] = {}
     for path in paths:
@@ -285,10 +277,7 @@ def check_request(**values: object) -> None:
 def check_rows(
     file: str, wanted: Iterable[TensorRow], dtype: torch.dtype | None = None, all_dtypes: bool = False
 ) -> None:
-    """Before any memory is allocated, check that torch can represent the tensors.
-
-    Raises UnsupportedDtypeError or AccessError.
-    """
+    """Check that torch can represent the tensors. Raises UnsupportedDtypeError or AccessError."""
     codes = set()
     no_bytes = torch.empty(0, dtype=torch.uint8, device="cpu")
     try:
@@ -302,9 +291,8 @@ def check_rows(
     except AccessError as err:
         raise type(err)(f"{file}: {err}", err.code, err.rule) from err
     if dtype is not None and all_dtypes and not dtype.is_complex and "C64" in codes:
-        raise AccessError(
-            f"{file}: cannot convert complex tensors to {dtype}; load only other tensors with names="
-        )
+        text = f"cannot convert complex tensors to {dtype}; load only other tensors with names="
+        raise AccessError(f"{file}: {text}")
 
 
 def allocate(name: str, size: int, engine: Engine, cleared: bool = False) -> torch.Tensor:
@@ -323,15 +311,11 @@ def allocate(name: str, size: int, engine: Engine, cleared: bool = False) -> tor
 
 
 def ready(engine: Engine) -> None:
-    try:
+    with device_errors(f"{engine.device} cannot be used", (RuntimeError,)):
         engine.ready()
-    except RuntimeError as err:
-        raise DeviceError(f"{engine.device} cannot be used ({reason(err)})") from err
 
 
-def transfer(
-    targets: Sequence[Target], engine: Engine, threads: int | None = None, chunk: int | None = None
-) -> None:
+def transfer(targets: Sequence[Target], engine: Engine, threads: int | None, chunk: int | None) -> None:
     total = sum(segment.size for target in targets for segment in target.segments)
     if not total:
         return

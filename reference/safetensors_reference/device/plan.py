@@ -91,10 +91,7 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
 
 
 def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
-    """Cut the buffer into chunks of at most ``chunk`` bytes.
-
-    Chunks include gaps and may begin or end inside a tensor.
-    """
+    """Cut the buffer into chunks of at most ``chunk`` bytes, which include gaps and may divide tensors."""
     start = -1
     end = 0
     reads: list[Read] = []
@@ -120,10 +117,7 @@ def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
 
 
 def cut_on_grid(segments: Iterable[Segment], chunk: int, grid: int) -> Iterator[Chunk]:
-    """Cut segments at multiples of ``grid``, for readers that cannot scatter data.
-
-    Each chunk is a single piece.
-    """
+    """Cut segments at multiples of ``grid`` into chunks of one piece, for readers that cannot scatter."""
     for file_at, at, size in segments:
         done = 0
         while done < size:

@@ -58,9 +58,8 @@ class DirectReader(Descriptor):
         except OSError as err:
             if err.errno in (errno.EINVAL, errno.EOPNOTSUPP):
                 raise self._unsupported() from err
-            raise AccessError(
-                f"{source.name}: cannot be opened with O_DIRECT: {err.strerror}; {HINT}"
-            ) from err
+            text = f"cannot be opened with O_DIRECT: {err.strerror}"
+            raise AccessError(f"{source.name}: {text}; {HINT}") from err
 
     def _unsupported(self) -> AccessError:
         return AccessError(f"{self.source.name}: its file system does not support O_DIRECT; {HINT}")
@@ -89,9 +88,8 @@ class DirectReader(Descriptor):
             if count < PAGE and low + done + count >= os.fstat(self.fd).st_size:
                 raise shorter(self.source.name, max(at, low + done + count))
             if count < PAGE:
-                raise unreadable(
-                    self.source.name, low + done, OSError(errno.EIO, "O_DIRECT returned less than a page")
-                )
+                short = OSError(errno.EIO, "O_DIRECT returned less than a page")
+                raise unreadable(self.source.name, low + done, short)
             done += count - count % PAGE
         return at - low
 

@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 import torch
 
-from ..rules.errors import AccessError, SafetensorsError, reason
+from ..rules.errors import AccessError, reason
 from ..text import shown
-from .engine import PAGE, DeviceError, Engine, Lane, release_frames
+from .engine import PAGE, DeviceError, Engine, Lane, device_errors, release_frames
 from .plan import Chunk, Segment
 from .readers import Reader
 
@@ -106,11 +106,9 @@ class Ring:
                 self._changed.notify_all()
             if not isinstance(err, (RuntimeError, MemoryError, OSError)):
                 raise
-            text = (
-                f"there is not enough memory for a staging slot of {self.slot_bytes:,} bytes ({reason(err)})"
-            )
+            text = f"there is not enough memory for a staging slot of {self.slot_bytes:,} bytes"
             hint = "use configure() to make the ring smaller before the first load"
-            raise DeviceError(f"{text}; {hint}", "LIM_MEMORY", "LIM-06") from err
+            raise DeviceError(f"{text} ({reason(err)}); {hint}", "LIM_MEMORY", "LIM-06") from err
 
     def give(self, slot: Slot) -> None:
         with self._changed:
@@ -165,11 +163,10 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
         raise AccessError(f"slots and slot_bytes must be whole numbers that fit into memory, not {given}")
     if slots < 1 or slot_bytes < 4 * PAGE or slot_bytes % PAGE:
         text = (
-            f"a ring of {slots:,} slots of {slot_bytes:,} bytes is not possible: it needs at least one slot, "
+            f"a ring of {slots:,} slots of {slot_bytes:,} bytes is not possible: it needs at least one slot"
         )
-        raise AccessError(
-            text + f"and the size of a slot must be a multiple of {PAGE:,} bytes, {4 * PAGE:,} or more"
-        )
+        least = f"the size of a slot must be a multiple of {PAGE:,} bytes, {4 * PAGE:,} or more"
+        raise AccessError(f"{text}, and {least}")
     with _lock:
         if any((r.slots, r.slot_bytes) != (slots, slot_bytes) for r in _rings.values()):
             raise AccessError("the staging ring is already in use; configure it before the first load")
@@ -188,10 +185,7 @@ def free_staging() -> None:
 
 
 def _reset_after_fork() -> None:
-    """Discard the rings in a forked child, without freeing them.
-
-    Freeing the parent's rings would call CUDA, which would terminate the child.
-    """
+    """Discard the rings in a forked child. Freeing them would call CUDA, which would end the child."""
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
     for ring in _rings.values():
@@ -215,8 +209,7 @@ class Transfer:
     """One running load."""
 
     def __init__(self, targets: Sequence[Target], engine: Engine, ring: Ring, chunk: int) -> None:
-        self._engine = engine
-        self._ring = ring
+        self._engine, self._ring = engine, ring
         self._jobs: Iterator[tuple[Target, Chunk]] = (
             (target, piece) for target in targets for piece in target.reader.chunks(target.segments, chunk)
         )
@@ -225,10 +218,7 @@ class Transfer:
         self._errors: list[BaseException] = []
 
     def run(self, threads: int) -> None:
-        """Move all chunks, or raise the first error.
-
-        When this method returns or raises, all workers have ended and returned their slots.
-        """
+        """Move all chunks or raise the first error. Afterwards all workers have returned their slots."""
         try:
             run_threads([self._work] * threads, self._halt, self._errors)
         finally:
@@ -246,16 +236,15 @@ class Transfer:
         try:
             if self._engine.cpus:
                 os.sched_setaffinity(0, self._engine.cpus)  # of this thread, which ends with the load
-            lane = self._open_lane()
+            with device_errors(f"{self._engine.device} does not accept copies"):
+                lane = self._engine.lane()
             while not self._stop.is_set():
                 with self._lock:
                     job = next(self._jobs, None)
                 if job is None or not self._move(*job, lane):
                     break
-            try:
+            with device_errors(f"copies to {self._engine.device} failed"):
                 lane.close()
-            except Exception as err:
-                raise DeviceError(f"copies to {self._engine.device} failed ({reason(err)})") from err
         except BaseException as err:  # raised again in the calling thread
             self._errors.append(err)
             self._halt()
@@ -264,47 +253,29 @@ class Transfer:
                 with suppress(Exception):
                     lane.drain()
 
-    def _open_lane(self) -> Lane:
-        try:
-            return self._engine.lane()
-        except Exception as err:
-            raise DeviceError(f"{self._engine.device} does not accept copies ({reason(err)})") from err
-
     def _move(self, target: Target, chunk: Chunk, lane: Lane) -> bool:
-        into = target.memory[chunk.at : chunk.at + chunk.size]
-        try:
-            view = lane.host_view(into) if target.reader.in_place else None
-            if view is None:
-                return self._copy_staged(target.reader, chunk, into, lane)
-            target.reader.fill(chunk, view)
-        except SafetensorsError:
-            raise
-        except Exception as err:
-            where = f"{target.reader.source.name}: file bytes from {chunk.reads[0].file_at:,} onwards"
-            raise DeviceError(
-                f"{where} could not be copied to {self._engine.device} ({reason(err)})"
-            ) from err
-        return True
-
-    def _copy_staged(self, reader: Reader, chunk: Chunk, into: torch.Tensor, lane: Lane) -> bool:
-        slot = self._ring.take(self._stop.is_set)
-        if slot is None:
-            return False
-        try:
-            start = reader.fill(chunk, slot.view)
-            slot.mark = lane.copy(into, slot.memory[start : start + chunk.size])
-        finally:
-            # After a failed copy, the slot has no mark. If the copy was queued nevertheless, it may copy the
-            # slot's next data, but its target is a buffer that is never returned.
-            self._ring.give(slot)
+        into, reader = target.memory[chunk.at : chunk.at + chunk.size], target.reader
+        where = f"{reader.source.name}: file bytes from {chunk.reads[0].file_at:,} onwards"
+        with device_errors(f"{where} could not be copied to {self._engine.device}"):
+            view = lane.host_view(into) if reader.in_place else None
+            if view is not None:
+                reader.fill(chunk, view)
+                return True
+            slot = self._ring.take(self._stop.is_set)
+            if slot is None:
+                return False
+            try:
+                start = reader.fill(chunk, slot.view)
+                slot.mark = lane.copy(into, slot.memory[start : start + chunk.size])
+            finally:
+                # After a failed copy, the slot has no mark. If the copy was queued nevertheless, it may copy
+                # the slot's next data, but its target is a buffer that is never returned.
+                self._ring.give(slot)
         return True
 
 
 class _Worker:
-    """A thread that can be joined reliably.
-
-    In Python 3.12 and earlier, interrupting ``Thread.join`` marks a running thread as finished.
-    """
+    """A thread that can be joined reliably; up to Python 3.12, interrupting ``Thread.join`` ends it."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -342,10 +313,7 @@ class _Worker:
 def run_threads(
     works: Sequence[Callable[[], None]], halt: Callable[[], None], errors: Sequence[BaseException]
 ) -> None:
-    """Run ``works`` in threads, and raise the first of ``errors``.
-
-    After an interrupt, call ``halt`` and wait for the threads.
-    """
+    """Run threads and raise the first of ``errors``. After an interrupt, call ``halt`` and wait for them."""
     started: list[_Worker] = []
     try:
         for work in works:

@@ -22,8 +22,7 @@ from ...rules.errors import AccessError, SafetensorsError, reason
 from ...text import shorten, shown
 
 GRACE = 5.0
-"""Number of seconds that a failed rank waits for the others to read its error, because it may host the store.
-"""
+"""Seconds that a failed rank waits for the others to read its error, because it may host the store."""
 NEWS_INTERVAL = 1.0
 """Seconds between checks for failed ranks during a collective."""
 MIN_PAUSE = 1e-4
@@ -47,11 +46,7 @@ class RankError(SafetensorsError, RuntimeError):
 
 
 class RankNote(NamedTuple):
-    """The message that a rank posts in a step.
-
-    The message contains either an error or a value that all ranks compare. ``broken`` is True if the group
-    can no longer be used.
-    """
+    """Message of a rank: a value to compare, or an error; ``broken`` if the group can no longer be used."""
 
     fact: str = ""
     shown: str = ""
@@ -105,10 +100,7 @@ class InterruptGate:
             self._old(number, frame)
 
     def attempt(self, do: Callable[..., object], *args: object) -> BaseException | None:
-        """Call ``do`` and return its error, if any.
-
-        A delayed Ctrl-C is raised before the call. During the call, Ctrl-C is raised immediately.
-        """
+        """Raise a delayed Ctrl-C or call ``do``, in which Ctrl-C is raised at once, and return the error."""
         try:
             self._open = True
             if self._held and self._old is not None:
@@ -123,10 +115,7 @@ class InterruptGate:
 
 
 class RankSync:
-    """Synchronizes, step by step, an object that exists on all ranks of a group.
-
-    Objects are numbered in order of creation.
-    """
+    """Synchronizes, step by step, an object that exists on all ranks; objects are numbered when created."""
 
     def __init__(self, group: Any, timeout: float) -> None:
         """Number this object. Raises AccessError if there is no usable group."""
@@ -187,7 +176,7 @@ class RankSync:
             self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
             if any(note.broken for note in notes):
                 self._mark_broken()
-            raise self._failure(dict(enumerate(notes)), bad)
+            raise _failure(dict(enumerate(notes)), bad)
         self._call(lambda: self._store.delete_key(self._key(self._step - 1, self.rank)))
         return notes
 
@@ -230,7 +219,7 @@ class RankSync:
         # The error of a rank that did not give up is closer to the cause.
         bad = [rank for rank, note in sorted(notes.items()) if note.error is not None and rank != self.rank]
         bad.sort(key=lambda rank: notes[rank].broken)
-        return self._failure(notes, bad) if bad else None
+        return _failure(notes, bad) if bad else None
 
     def report_interrupt(self) -> None:
         """Report an interrupt that occurred between two steps. The group is unusable afterwards."""
@@ -288,10 +277,11 @@ class RankSync:
     def _mark_broken(self) -> None:
         self.broken = "an earlier failure left the process group in an unknown state; start all ranks again"
 
-    def _failure(self, notes: Mapping[int, RankNote], bad: list[int]) -> RankError:
-        first = notes[bad[0]]
-        more = f" ({name_ranks(bad[1:])} failed too)" if len(bad) > 1 else ""
-        return RankError(f"rank {bad[0]} failed: {first.error}{more}", tuple(bad), first.code, first.rule)
+
+def _failure(notes: Mapping[int, RankNote], bad: list[int]) -> RankError:
+    first = notes[bad[0]]
+    more = f" ({name_ranks(bad[1:])} failed too)" if len(bad) > 1 else ""
+    return RankError(f"rank {bad[0]} failed: {first.error}{more}", tuple(bad), first.code, first.rule)
 
 
 def name_ranks(ranks: list[int]) -> str:
@@ -304,9 +294,8 @@ def name_ranks(ranks: list[int]) -> str:
 
 
 def _note_of(error: BaseException, broken: bool) -> RankNote:
-    text = shorten(str(error) if isinstance(error, SafetensorsError) else reason(error), MAX_TEXT)
-    if isinstance(error, KeyboardInterrupt):
-        text = "interrupted (KeyboardInterrupt)"
-    code, rule = getattr(error, "code", None), getattr(error, "rule", None)
-    known = isinstance(error, SafetensorsError)
-    return RankNote("", "", text, code if known else None, rule if known else None, broken)
+    if isinstance(error, SafetensorsError):
+        return RankNote("", "", shorten(str(error), MAX_TEXT), error.code, error.rule, broken)
+    interrupted = isinstance(error, KeyboardInterrupt)
+    text = "interrupted (KeyboardInterrupt)" if interrupted else shorten(reason(error), MAX_TEXT)
+    return RankNote(error=text, broken=broken)

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -91,12 +92,10 @@ class ShardedModel(Uncopied):
             AccessError: an argument cannot be used here, or there is no process group.
             RankError: another rank failed, stopped responding, or has a different file.
         """
-        self._stack = ExitStack()
-        self._closed = False
+        self._stack, self._closed = ExitStack(), False
         self._call = RankSync(group, timeout)
-        self._options = (threads, chunk)
+        self._options, self._device = (threads, chunk), device
         self._uneven: Uneven = uneven
-        self._device = device
         self._identity: str | None = None
         self._files: list[OpenFile] = []
         self._owners: dict[str, int] = {}
@@ -220,8 +219,7 @@ class ShardedModel(Uncopied):
             with self._call.gate as gate:
                 items: list[LoadItem] = []
                 error = gate.attempt(lambda: items.extend(self._items(wanted)))
-                fact = "" if error else _fact(wanted, self._uneven)
-                notes = self._call.agree(error, fact, "" if error else _shown(wanted))
+                notes = self._call.agree(error, *(("", "") if error else _request(wanted, self._uneven)))
                 odd = [rank for rank, note in enumerate(notes) if note.fact != notes[0].fact]
                 if odd:
                     requests = f"requested {notes[odd[0]].shown}, but rank 0 requested {notes[0].shown}"
@@ -252,8 +250,7 @@ class ShardedModel(Uncopied):
             number = self._number(name)
             known = self._files[number].known
             info = known.tensors[name]
-            # Reuse cuts, because a cut has an entry for each rank and many tensors of a model have the same
-            # shape.
+            # A cut has an entry for each rank, and many tensors have the same shape.
             key = (info.dtype, info.shape, repr(dim))
             if key in by_cut:
                 items.append(by_cut[key]._replace(info=info, file=number))
@@ -297,16 +294,12 @@ class ShardedModel(Uncopied):
         self._leave(error)
 
 
-def _fact(wanted: Mapping[str, int | None], uneven: Uneven) -> str:
+def _request(wanted: Mapping[str, int | None], uneven: Uneven) -> tuple[str, str]:
+    """Return a digest of the arguments of ``load``, and their first two names for people."""
     request = sorted((name, str(dim)) for name, dim in wanted.items())
-    return hashlib.sha256(repr((request, uneven)).encode()).hexdigest()
-
-
-def _shown(wanted: Mapping[str, int | None]) -> str:
-    first = [
-        f"{quote(n) if isinstance(n, str) else '?'}: {shown(dim, 20)}" for n, dim in list(wanted.items())[:2]
-    ]
-    return f"{{{', '.join(first)}{', …' if len(wanted) > 2 else ''}}}"
+    first = [f"{quote(name)}: {shown(dim, 20)}" for name, dim in islice(wanted.items(), 2)]
+    text = f"{{{', '.join(first)}{', …' if len(wanted) > 2 else ''}}}"
+    return hashlib.sha256(repr((request, uneven)).encode()).hexdigest(), text
 
 
 def _open_files(
@@ -338,10 +331,7 @@ def _shards_of(paths: PathLike | Sequence[PathLike], profile: ProfileName) -> li
 
 
 def _check_same(files: Sequence[OpenFile], digests: Sequence[Sequence[str]]) -> None:
-    """Compare the number of files, their headers and their sizes with those of rank 0.
-
-    Raises RankError if they differ.
-    """
+    """Compare the number, headers and sizes of the files with those of rank 0. Raises RankError."""
     first = digests[0]
     odd = [rank for rank, theirs in enumerate(digests) if len(theirs) != len(first)]
     if odd:

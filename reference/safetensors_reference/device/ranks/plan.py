@@ -31,8 +31,7 @@ Uneven = Literal["refuse", "split"]
 Way = Literal["own", "broadcast", "scatter"]
 ROUND_BYTES = 256 << 20
 MIN_RUN = 16 << 10
-"""Minimum length in bytes of a run for which each rank reads its own part. On disks, shorter reads are slow.
-"""
+"""Least bytes in a run for which each rank reads its own part. On disks, shorter reads are slow."""
 ALIGNMENT = 64
 
 
@@ -45,11 +44,7 @@ class Share(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """How a tensor is divided among the ranks.
-
-    ``runs`` is the number of runs per share, and ``step`` is the number of bytes from the start of one run to
-    the start of the next. There is one share for each rank.
-    """
+    """Shares of a tensor, one for each rank: runs per share, and bytes from one run's start to the next."""
 
     runs: int
     step: int
@@ -69,10 +64,6 @@ def bounds(size: int, world: int) -> list[tuple[int, int]]:
     """Cut a dimension in the same way as ``torch.chunk``. Return (first index, end) for each rank."""
     most = -(-size // world)
     return [(min(rank * most, size), min((rank + 1) * most, size)) for rank in range(world)]
-
-
-def cut_whole(info: TensorInfo, world: int) -> Cut:
-    return Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),) * world)
 
 
 def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven = "refuse") -> Cut:
@@ -140,10 +131,7 @@ class LoadItem(NamedTuple):
 
 
 class CollectiveBatch(NamedTuple):
-    """Tensors that one collective transfers.
-
-    They are in the buffer bytes ``[at, at + size)``, with small gaps.
-    """
+    """Tensors that one collective transfers, in the buffer bytes ``[at, at + size)`` with small gaps."""
 
     way: Way
     source: int
@@ -153,10 +141,7 @@ class CollectiveBatch(NamedTuple):
 
 
 class LoadPlan(NamedTuple):
-    """The plan of a load: the batches of each round, the items by tensor name, and the buffer size.
-
-    A batch that needs no collective has source -1.
-    """
+    """Batches of each round (source -1 without a collective), items by tensor name, and buffer size."""
 
     rounds: list[list[CollectiveBatch]]
     places: dict[str, LoadItem]
@@ -168,7 +153,7 @@ def make_item(
 ) -> LoadItem:
     info = file.tensors[name]
     if dim is None:
-        cut = cut_whole(info, world)
+        cut = Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),) * world)
         return LoadItem(info, number, cut, "own" if world == 1 else "broadcast")
     cut = cut_along(file.name, info, dim, world, uneven)
     alone = cut.runs == 1 or cut.shares[0].run >= MIN_RUN
@@ -214,11 +199,7 @@ def _place(way: Way, source: int, items: Iterable[LoadItem], at: int) -> Collect
 
 
 def sources(items: Sequence[LoadItem], world: int) -> list[int]:
-    """Return the rank that reads each item.
-
-    If there are at least as many files as ranks, one rank reads all items of a file. The largest files or
-    items are assigned first, each to the rank that has the fewest bytes so far.
-    """
+    """Return the rank that reads each item, or all items of a file if there are enough files."""
     by_file = len({item.file for item in items}) >= world
     sizes: dict[int, int] = {}
     for number, item in enumerate(items):
@@ -229,6 +210,7 @@ def sources(items: Sequence[LoadItem], world: int) -> list[int]:
 
 
 def spread(sizes: Mapping[int, int], world: int) -> dict[int, int]:
+    """Assign the largest sizes first, each to the rank that has the fewest bytes so far."""
     loads = [(0, rank) for rank in range(world)]
     owners: dict[int, int] = {}
     for key, size in sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0])):

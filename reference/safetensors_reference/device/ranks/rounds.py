@@ -19,7 +19,7 @@ from ...arrays.buffers import check_unchanged
 from ...arrays.torch import WORDS
 from ...rules.errors import SafetensorsError, reason
 from ...source import PathSource
-from ..engine import DeviceError, Engine
+from ..engine import DeviceError, Engine, device_errors
 from ..load import allocate, ready, transfer
 from ..plan import Segment
 from ..readers import PlainReader
@@ -51,12 +51,8 @@ class LoadRounds:
         threads: int | None,
         chunk: int | None,
     ) -> None:
-        self._files = files
-        self._plan = plan
-        self._engine = engine
-        self._call = call
-        self._threads = threads
-        self._chunk = chunk
+        self._files, self._plan, self._engine, self._call = files, plan, engine, call
+        self._threads, self._chunk = threads, chunk
         self._buffer: torch.Tensor | None = None
         self._whole: list[tuple[CollectiveBatch, torch.Tensor]] = []
         self._blocks: list[torch.Tensor] = []
@@ -68,10 +64,7 @@ class LoadRounds:
         return self._take()
 
     def together(self) -> torch.Tensor:
-        """Load the tensors together with the other ranks. Raises RankError if another rank fails.
-
-        If a collective fails, the group is unusable afterwards.
-        """
+        """Load with the other ranks. Raises RankError; a failed collective makes the group unusable."""
         count = len(self._plan.rounds)
         gate = self._call.gate
         self._call.agree(gate.attempt(self._begin))
@@ -121,10 +114,9 @@ class LoadRounds:
         while self._whole:
             batch, whole = self._whole.pop(0)
             blocks = self._room(batch, "slices to send", self._call.world * batch.size)
-            try:
+            problem = f"cutting tensors on {self._engine.device} failed"
+            with device_errors(problem, (RuntimeError, MemoryError)):
                 _cut(batch, whole, blocks.view(self._call.world, batch.size))
-            except (RuntimeError, MemoryError) as err:
-                raise DeviceError(f"cutting tensors on {self._engine.device} failed ({reason(err)})") from err
             self._blocks.append(blocks)
 
     def _room(self, batch: CollectiveBatch, purpose: str, size: int) -> torch.Tensor:
@@ -142,11 +134,8 @@ class LoadRounds:
     def _targets(
         self, items: Sequence[LoadItem], memory: torch.Tensor, segments: Sequence[Sequence[Segment]]
     ) -> list[Target]:
-        """Return one target for each run of consecutive items from the same file.
-
-        Chunks include the gaps between items. If a target spanned items from another file, its chunks would
-        overwrite these items.
-        """
+        # Chunks include the gaps between items. If a target spanned items from another file, its chunks would
+        # overwrite these items.
         out: list[Target] = []
         pairs = zip(items, segments, strict=True)
         for number, group in groupby(pairs, key=lambda pair: pair[0].file):
