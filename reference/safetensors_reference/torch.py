@@ -19,7 +19,7 @@ from .rules.book import ProfileName
 from .rules.errors import SafetensorsError, UnsupportedDtypeError, WriteError
 from .source import SourceLike
 from .text import quote, quote_some
-from .writing.torch import MemoryRegion, check, memory_regions, save, save_file, shared_groups
+from .writing.torch import check, memory_regions, save, save_file, shared_groups
 from .writing.writer import tensor_error, tensor_errors
 
 if TYPE_CHECKING:
@@ -173,13 +173,14 @@ def load_model(
 def _aliases(
     state: Mapping[str, torch.Tensor], preferred: Collection[str] = ()
 ) -> Iterator[tuple[str | None, list[str]]]:
-    """Yield (name to keep, names to omit) for each group of tensors that share memory.
-
-    The name to keep is None if no tensor covers all of the group's memory.
-    """
+    """Yield (name that covers all of the memory or None, other names) for tensors that share memory."""
     for group in shared_groups(memory_regions(state)):
         begin, end = min(p.address for p in group), max(p.end for p in group)
-        whole = [p.name for p in group if _covers(p, state[p.name], begin, end)]
+        whole = [
+            p.name
+            for p in group
+            if p.dense and (p.address, p.end) == (begin, end) and state[p.name].nbytes == end - begin
+        ]
         kept = min(whole, key=lambda name: (name not in preferred, name), default=None)
         yield kept, sorted(p.name for p in group if p.name != kept)
 
@@ -190,12 +191,3 @@ def _in_memory(name: str, tensor: object) -> bool:
     except WriteError:
         return False
     return True
-
-
-def _covers(place: MemoryRegion, tensor: torch.Tensor, begin: int, end: int) -> bool:
-    return (
-        place.address == begin
-        and place.end == end
-        and place.dense
-        and tensor.numel() * tensor.element_size() == end - begin
-    )

@@ -33,26 +33,19 @@ HUGE = 2 << 20
 """Size of a huge page in bytes, which is also the alignment of memory for huge pages."""
 HUGE_FROM = 8 << 20
 SLOW = 1e-3
-"""Processor time in seconds above which populating a huge page counts as slow. The small pages that it
-replaces take about half as long.
-"""
+"""Processor seconds above which populating a huge page is slow. The small pages take about half as long."""
 MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_POPULATE_WRITE = 14, 15, 23
 _madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 THREADED_FROM = HUGE_FROM
 MAX_READ = HUGE
-"""Number of bytes that a thread populates at a time. These bytes are still in the cache when the thread fills
-them.
-"""
+"""Bytes that a thread populates at a time. They are still in the cache when the thread fills them."""
 MAX_PIECES = max(16, os.sysconf("SC_IOV_MAX")) if hasattr(os, "sysconf") else 16
 """Maximum number of buffers that one system call fills."""
 THREADS = min(4, max(2, os.cpu_count() or 2))
 
 
 class Pages:
-    """Memory for one load. On Linux 5.14 and later, the pages of this memory are populated in bulk.
-
-    This class calls ``madvise`` directly, because ``mmap.madvise`` would block other threads.
-    """
+    """Memory for one load. On Linux 5.14 and later, the pages of this memory are populated in bulk."""
 
     def __init__(self) -> None:
         self._huge: list[tuple[int, int]] = []
@@ -84,6 +77,7 @@ class Pages:
 
 
 def _advise(address: int, size: int, advice: int) -> bool:
+    # ``mmap.madvise`` would block other threads.
     if _madvise is None:
         return False
     return bool(_madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), advice) == 0)
@@ -94,10 +88,7 @@ def cores() -> int:
 
 
 def read_range(source: Source, start: int, count: int) -> memoryview:
-    """Return ``count`` bytes of the file in new memory.
-
-    Raises UnreadableError (API_TRUNCATED) or MemoryError.
-    """
+    """Return ``count`` bytes of the file in new memory. Raises UnreadableError or MemoryError."""
     check_unchanged(source)
     if not isinstance(source, PathSource):
         return memoryview(bytearray(source.read(start, count)))
@@ -147,10 +138,7 @@ def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> Non
 
 
 def read_into(source: PathSource, start: int, views: Sequence[memoryview]) -> None:
-    """Fill ``views``, one after the other, with the bytes of the file from ``start`` onwards.
-
-    Raises UnreadableError.
-    """
+    """Fill ``views``, one after the other, with the bytes from ``start`` on. Raises UnreadableError."""
     pending = [view for view in views if len(view)]
     first = 0
     while first < len(pending):

@@ -48,10 +48,7 @@ class TensorFile(Opened, Generic[T]):
         mode: Mode = "copy",
         profile: ProfileName = "hardened",
     ) -> None:
-        """Open and validate a file.
-
-        Raises InvalidFileError, UnreadableError, or AccessError if ``mode`` or ``profile`` cannot be used.
-        """
+        """Open and validate a file. Raises InvalidFileError, UnreadableError or AccessError."""
         if not isinstance(mode, str) or mode not in ("copy", "mmap"):
             raise AccessError(f"mode must be 'copy' or 'mmap', not {shown(mode)}")
         self.framework = framework
@@ -96,10 +93,7 @@ class TensorFile(Opened, Generic[T]):
             raise NoSuchTensorError(f"{self._source.name}: no tensor {shown(name)}") from None
 
     def get_tensor(self, name: str) -> T:
-        """Read one tensor.
-
-        Raises NoSuchTensorError, UnsupportedDtypeError, AccessError or UnreadableError.
-        """
+        """Read one tensor. Raises NoSuchTensorError, UnsupportedDtypeError, AccessError, UnreadableError."""
         info = self.info(name)
         with memory_for(f"{self._source.name}: tensor {quote(name)}"):
             return self.framework.make(info, self._bytes(info, 0, info.nbytes))

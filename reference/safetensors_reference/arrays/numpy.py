@@ -107,25 +107,21 @@ class NumpyFramework:
     """
 
     def make(self, info: TensorInfo, raw: memoryview) -> NumpyTensor:
-        """Return an aligned, writable array, or a ``PackedTensor`` for F4 and F6.
-
-        Misaligned bytes are copied.
-        """
+        """Return an aligned, writable array, or a ``PackedTensor``. Misaligned bytes are copied."""
         data = np.frombuffer(raw, np.uint8) if len(raw) else np.empty(0, np.uint8)
         if DTYPE_BITS[info.dtype] < 8:
             return PackedTensor(info.dtype, info.shape, _writable(data))
         dtype = numpy_dtype(info.dtype)
+        where = f"tensor {quote(info.name)}"
         if len(info.shape) > MAX_RANK:
             text = f"the tensor has {len(info.shape)} dimensions, but NumPy supports only {MAX_RANK}"
-            raise AccessError(f"tensor {quote(info.name)}: {text}", "LIM_RANK", "SHP-10")
+            raise AccessError(f"{where}: {text}", "LIM_RANK", "SHP-10")
         if not len(raw):
             try:
                 return np.empty(info.shape, dtype)
             except (ValueError, OverflowError) as err:
-                text = f"NumPy does not support the shape {show_shape(info.shape)}: {reason(err)}"
-                raise AccessError(
-                    f"tensor {quote(info.name)}: {text}", "API_DTYPE_UNSUPPORTED", "SHP-08"
-                ) from err
+                text = f"{where}: NumPy does not support the shape {show_shape(info.shape)}: {reason(err)}"
+                raise AccessError(text, "API_DTYPE_UNSUPPORTED", "SHP-08") from err
         if data.ctypes.data % dtype.alignment:
             data = data.copy()
         return _writable(data).view(dtype).reshape(info.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from ..rules.book import ProfileName
 from ..rules.errors import AccessError
@@ -16,41 +16,29 @@ if TYPE_CHECKING:
     from .torch import Device, LoadedTensor
 
 
+class _How(TypedDict, total=False):
+    mode: Mode
+    profile: ProfileName
+
+
 @overload
 def safe_open(
-    what: SourceLike,
-    framework: Literal["np", "numpy"] = "np",
-    device: Device = "cpu",
-    *,
-    mode: Mode = "copy",
-    profile: ProfileName = "hardened",
+    what: SourceLike, framework: Literal["np", "numpy"] = "np", device: Device = "cpu", **how: Unpack[_How]
 ) -> TensorFile[LoadedArray]: ...
 @overload
 def safe_open(
     what: SourceLike,
     framework: Literal["pt", "torch", "pytorch"],
     device: Device = "cpu",
-    *,
-    mode: Mode = "copy",
-    profile: ProfileName = "hardened",
+    **how: Unpack[_How],
 ) -> TensorFile[LoadedTensor]: ...
 @overload
 def safe_open(
-    what: SourceLike,
-    framework: Literal["raw"],
-    device: Device = "cpu",
-    *,
-    mode: Mode = "copy",
-    profile: ProfileName = "hardened",
+    what: SourceLike, framework: Literal["raw"], device: Device = "cpu", **how: Unpack[_How]
 ) -> TensorFile[memoryview]: ...
 @overload
 def safe_open(
-    what: SourceLike,
-    framework: str,
-    device: Device = "cpu",
-    *,
-    mode: Mode = "copy",
-    profile: ProfileName = "hardened",
+    what: SourceLike, framework: str, device: Device = "cpu", **how: Unpack[_How]
 ) -> TensorFile[Any]: ...
 def safe_open(
     what: SourceLike,

@@ -24,10 +24,7 @@ from .numpy import MAX_RANK
 def take(
     info: TensorInfo, index: object, read: Callable[[int, int], memoryview]
 ) -> tuple[tuple[int, ...], npt.NDArray[np.uint8]]:
-    """Return the shape and bytes of ``tensor[index]``, using ``read`` to read byte ranges.
-
-    Raises AccessError.
-    """
+    """Return the shape and bytes of ``tensor[index]``, read with ``read``. Raises AccessError."""
     parts = _normalise(info, index)
     if DTYPE_BITS[info.dtype] % 8:
         # An indexed dimension with only one element does not affect byte positions.
@@ -75,11 +72,7 @@ def _is_full(part: int | slice, dim: int) -> bool:
 def _byte_runs(
     info: TensorInfo, parts: list[int | slice]
 ) -> tuple[tuple[int, ...], list[int | slice], tuple[int, ...]]:
-    """Convert a slice of packed elements to a slice of bytes.
-
-    Return the shape and parts of the slice of bytes, and the remaining dimensions of the result. Raises
-    AccessError (API-08).
-    """
+    """Return the shape and parts of a slice of bytes for packed elements, and the other dimensions."""
     bits = DTYPE_BITS[info.dtype]
     at = max(d for d, part in enumerate(parts) if not _is_full(part, info.shape[d]))
     part, inner = parts[at], prod(info.shape[at + 1 :])
@@ -111,9 +104,8 @@ def _byte_runs(
 
 
 def _cut(info: TensorInfo) -> AccessError:
-    return _error(
-        info, "this slice would split bytes that several elements share", "API_SLICE_UNSUPPORTED", "API-08"
-    )
+    text = "this slice would split bytes that several elements share"
+    return _error(info, text, "API_SLICE_UNSUPPORTED", "API-08")
 
 
 def _length(part: slice, dim: int) -> int:
@@ -174,10 +166,7 @@ def _error(info: TensorInfo, text: str, code: str, rule: str) -> AccessError:
 
 
 def _narrow(shape: tuple[int, ...], parts: list[int | slice], width: int) -> tuple[int, int, int]:
-    """Return the first byte of the slice, its number of rows, and the dimension of these rows.
-
-    The indices in ``parts`` are changed to count from the first of these rows.
-    """
+    """Return the first byte of the slice, its number of rows and their dimension; ``parts`` count from it."""
     start = 0
     for dim, part in enumerate(parts):
         stride = prod(shape[dim + 1 :]) * width

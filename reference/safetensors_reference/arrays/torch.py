@@ -58,10 +58,7 @@ def make(name: str, code: str, shape: Sequence[int], data: torch.Tensor) -> Torc
 
 
 def halves(code: str, shape: Sequence[int]) -> bool:
-    """Return whether torch's packed F4 type can represent a tensor (DTY-12).
-
-    It can represent F4 tensors whose last dimension is even.
-    """
+    """Return whether torch's packed F4 type can represent a tensor: its last dimension is even (DTY-12)."""
     return code == "F4" and code in TORCH_DTYPES and len(shape) > 0 and shape[-1] % 2 == 0
 
 
@@ -109,10 +106,7 @@ class TorchFramework:
         return make(info.name, info.dtype, info.shape, self.put(raw))
 
     def put(self, raw: memoryview) -> torch.Tensor:
-        """Return the bytes as a one-dimensional tensor on the device.
-
-        On the CPU, the bytes are not copied.
-        """
+        """Return the bytes as a one-dimensional tensor on the device; on the CPU, they are not copied."""
         if not len(raw):
             return torch.empty(0, dtype=torch.uint8, device=self.device)
         data = torch.frombuffer(raw, dtype=torch.uint8)
@@ -124,8 +118,7 @@ class TorchFramework:
 
 
 _TypedBuffer = tuple[torch.Tensor, int, int]
-"""The buffer viewed as a dtype, its offset in the storage (in elements), and the number of bytes per element.
-"""
+"""The buffer viewed as a dtype, its offset in the storage in elements, and the bytes per element."""
 
 
 def _typed_buffer(code: str, data: torch.Tensor) -> _TypedBuffer | None:

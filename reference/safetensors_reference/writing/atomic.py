@@ -109,11 +109,9 @@ def _target(path: Path) -> tuple[Path, os.stat_result | None]:
 
 
 def _create(folder: Path, path: Path, old: os.stat_result | None) -> BinaryIO:
-    """Create an unnamed file in ``folder`` or, if that fails, the new file ``path``.
-
-    The kernel applies the umask.
-    """
-    # The file that will replace a private file must be private too, even while it is being written.
+    """Create an unnamed file in ``folder`` or, if that fails, the new file ``path``."""
+    # The kernel applies the umask. The file that will replace a private file must be private too, even while
+    # it is being written.
     mode = 0o666 if old is None else 0o600
     if _NAMELESS and FDS.exists():
         # Kernels and file systems that do not support the flag fail with various errors.
@@ -123,10 +121,7 @@ def _create(folder: Path, path: Path, old: os.stat_result | None) -> BinaryIO:
 
 
 def _link(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | None) -> Path:
-    """Name an unnamed file ``target`` if there is no file with that name, otherwise ``temporary``.
-
-    Only a rename can replace an existing file.
-    """
+    """Name an unnamed file ``target`` or, since only a rename can replace an old file, ``temporary``."""
     if os.fstat(file.fileno()).st_nlink:
         return temporary
     folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

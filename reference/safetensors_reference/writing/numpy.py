@@ -49,7 +49,10 @@ def _plan(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None
 
 def _tensor_data(name: str, value: object) -> TensorData:
     if isinstance(value, PackedTensor):
-        return _packed(name, value)
+        raw = value.raw
+        flat = isinstance(raw, np.ndarray) and raw.dtype == np.uint8 and raw.ndim == 1
+        check_packed(name, value, "array", flat)
+        return TensorData(name, value.dtype, value.shape, DeferredBytes(raw.nbytes, lambda: _raw(raw, "U8")))
     if not isinstance(value, (np.ndarray, np.generic)):
         raise unsupported_dtype(name, f"expected an array, not {type(value).__name__}")
     if isinstance(value, MaskedArray):
@@ -66,18 +69,10 @@ def _raw(array: Array, code: str) -> memoryview:
     return flat.view(np.uint8).data
 
 
-def _packed(name: str, tensor: PackedTensor[Any]) -> TensorData:
-    raw = tensor.raw
-    flat = isinstance(raw, np.ndarray) and raw.dtype == np.uint8 and raw.ndim == 1
-    check_packed(name, tensor, "array", flat)
-    return TensorData(name, tensor.dtype, tensor.shape, DeferredBytes(raw.nbytes, lambda: _raw(raw, "U8")))
-
-
 def check_packed(name: str, tensor: PackedTensor[Any], kind: str, flat: bool) -> None:
     if not flat:
         text = f"raw must be a one-dimensional {kind} of uint8"
         raise tensor_error(name, text, "WRT_SIZE_MISMATCH", "WRT-17")
     if DTYPE_BITS.get(tensor.dtype, 8) >= 8:
-        raise unsupported_dtype(
-            name, f"a packed tensor must have dtype F4 or F6, not {shown(tensor.dtype, 40)}"
-        )
+        text = f"a packed tensor must have dtype F4 or F6, not {shown(tensor.dtype, 40)}"
+        raise unsupported_dtype(name, text)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +29,7 @@ from .writer import (
 )
 
 MAX_WORK = 1_000_000
-"""Maximum number of steps for comparing two views, which are then assumed to share memory.
-
-Real layouts need few steps.
-"""
+"""Steps for comparing two views, which then count as sharing memory. Real layouts need few steps."""
 
 
 def save(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -69,11 +65,9 @@ def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | 
     shared = shared_groups(memory_regions(tensors))
     if shared:
         names = sorted(place.name for place in shared[0])
-        text = (
-            f"{len(names)} tensors share memory: {quote_some(names)}; save_model stores only one copy of "
-            "such tensors"
-        )
-        raise WriteError(text, "WRT_SHARED_STORAGE", "WRT-16")
+        text = f"{len(names)} tensors share memory: {quote_some(names)}"
+        hint = "save_model stores only one copy of such tensors"
+        raise WriteError(f"{text}; {hint}", "WRT_SHARED_STORAGE", "WRT-16")
     return out
 
 
@@ -83,20 +77,17 @@ def memory_regions(tensors: Mapping[str, TorchTensor]) -> Iterator[MemoryRegion]
         with tensor_errors(name):
             if not tensor.numel():  # the tensor uses no memory
                 continue
-            place = MemoryRegion.of(
-                name,
-                str(tensor.device),
-                tensor.data_ptr(),
-                tensor.element_size(),
-                tensor.shape,
-                tensor.stride(),
-            )
+            at, width = tensor.data_ptr(), tensor.element_size()
+            place = MemoryRegion.of(name, str(tensor.device), at, width, tensor.shape, tensor.stride())
         yield place
 
 
 def _tensor_data(name: str, tensor: TorchTensor) -> TensorData:
     if isinstance(tensor, PackedTensor):
-        return _packed(name, tensor)
+        raw = tensor.raw
+        check(name, raw)
+        check_packed(name, tensor, "tensor", raw.dtype == torch.uint8 and raw.dim() == 1)
+        return TensorData(name, tensor.dtype, tensor.shape, _deferred(raw))
     check(name, tensor)
     code = CODES.get(tensor.dtype)
     if code is None:
@@ -108,12 +99,6 @@ def _tensor_data(name: str, tensor: TorchTensor) -> TensorData:
             raise tensor_error(name, text, "WRT_SIZE_MISMATCH", "WRT-20")
         shape = (*shape[:-1], 2 * shape[-1])
     return TensorData(name, code, shape, _deferred(tensor))
-
-
-def _packed(name: str, packed: PackedTensor[Any]) -> TensorData:
-    check(name, packed.raw)
-    check_packed(name, packed, "tensor", packed.raw.dtype == torch.uint8 and packed.raw.dim() == 1)
-    return TensorData(name, packed.dtype, packed.shape, _deferred(packed.raw))
 
 
 def check(name: str, tensor: object) -> None:
@@ -130,9 +115,8 @@ def check(name: str, tensor: object) -> None:
             text = f"the elements of a {type(tensor).__name__} are not in plain memory"
             raise tensor_error(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07")
         if tensor.numel() and _storage_needed(tensor) > tensor.untyped_storage().nbytes():
-            raise tensor_error(
-                name, "the storage of the tensor was freed or truncated", "WRT_SIZE_MISMATCH", "WRT-17"
-            )
+            text = "the storage of the tensor was freed or truncated"
+            raise tensor_error(name, text, "WRT_SIZE_MISMATCH", "WRT-17")
         if tensor.numel() and not tensor.data_ptr():  # a tensor of zeros without storage
             raise tensor_error(name, "its elements are not in memory", "WRT_NOT_CONTIGUOUS", "WRT-07")
 

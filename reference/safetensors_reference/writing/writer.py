@@ -34,10 +34,7 @@ _RANK = {code: rank for rank, code in enumerate(FILE_ORDER)}
 
 @dataclass(frozen=True, slots=True)
 class DeferredBytes:
-    """Bytes that are created on demand, so only one copy exists at a time.
-
-    ``load`` returns ``nbytes`` bytes.
-    """
+    """Bytes that ``load`` creates on demand, so only one copy exists at a time."""
 
     nbytes: int
     load: Callable[[], Bytes]
@@ -45,10 +42,7 @@ class DeferredBytes:
 
 @dataclass(frozen=True, slots=True)
 class TensorData:
-    """A tensor to write.
-
-    ``shape`` is the logical shape (DTY-10). ``data`` is row-major and little-endian (DAT-01).
-    """
+    """A tensor to write: its logical shape (DTY-10), and row-major, little-endian data (DAT-01)."""
 
     name: str
     dtype: str
@@ -58,10 +52,7 @@ class TensorData:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """The checked plan of a file, made before the data is read.
-
-    ``head`` contains the length prefix and the header. ``tensors`` are in byte order.
-    """
+    """The checked plan of a file: the length prefix with the header, and the tensors in byte order."""
 
     head: bytes
     tensors: tuple[TensorData, ...]
@@ -112,18 +103,14 @@ def tensor_errors(name: object) -> Iterator[None]:
 
 
 def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = None) -> FilePlan:
-    """Lay out a file.
-
-    The result does not depend on the order of the arguments (WRT-12). Raises WriteError.
-    """
+    """Lay out a file, independently of the order of the arguments (WRT-12). Raises WriteError."""
     rows: list[tuple[int, bytes, TensorData]] = []
     names: set[str] = set()
     for tensor in tensors:
         raw = check_name(tensor.name)
         if tensor.name in names:
-            raise WriteError(
-                f"there are two tensors with the name {quote(tensor.name)}", "WRT_BAD_NAME", "HDR-09"
-            )
+            text = f"there are two tensors with the name {quote(tensor.name)}"
+            raise WriteError(text, "WRT_BAD_NAME", "HDR-09")
         names.add(tensor.name)
         if not isinstance(tensor.dtype, str) or tensor.dtype not in _RANK:
             raise unsupported_dtype(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
@@ -143,9 +130,8 @@ def _head(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None) -
     for tensor in tensors:
         begin, end = end, end + _size(tensor.data)
         shape = ",".join(map(str, tensor.shape))
-        members.append(
-            f'{_string(tensor.name)}:{{"dtype":"{tensor.dtype}","shape":[{shape}],"data_offsets":[{begin},{end}]}}'
-        )
+        fields = f'"dtype":"{tensor.dtype}","shape":[{shape}],"data_offsets":[{begin},{end}]'
+        members.append(f"{_string(tensor.name)}:{{{fields}}}")
     header = ("{" + ",".join(members) + "}").encode()
     header += b" " * (-len(header) % ALIGNMENT)
     prefix = len(header).to_bytes(8, "little")
@@ -201,17 +187,12 @@ def _check_size(tensor: TensorData) -> None:
         # (SHP-06).
         elements *= dim or 1
         if dim > U64_MAX or elements > U64_MAX:
-            raise tensor_error(
-                tensor.name,
-                "the product of the nonzero dimensions does not fit into 64 bits",
-                "SHP_OVERFLOW",
-                "WRT-20",
-            )
+            text = "the product of the nonzero dimensions does not fit into 64 bits"
+            raise tensor_error(tensor.name, text, "SHP_OVERFLOW", "WRT-20")
     bits = 0 if 0 in tensor.shape else elements * DTYPE_BITS[tensor.dtype]
     if bits > U64_MAX:
-        raise tensor_error(
-            tensor.name, "the size in bits does not fit into 64 bits", "SHP_OVERFLOW", "WRT-20"
-        )
+        text = "the size in bits does not fit into 64 bits"
+        raise tensor_error(tensor.name, text, "SHP_OVERFLOW", "WRT-20")
     size = _size(tensor.data)
     if bits != 8 * size:
         raise _size_mismatch(tensor, size)
@@ -237,9 +218,8 @@ def _view(name: str, data: Bytes) -> memoryview:
     try:
         return view.cast("B")
     except TypeError as err:
-        raise tensor_error(
-            name, f"the buffer is not contiguous: {err}", "WRT_NOT_CONTIGUOUS", "WRT-07"
-        ) from None
+        text = f"the buffer is not contiguous: {err}"
+        raise tensor_error(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07") from None
 
 
 def tensor_error(name: object, reason: str, code: str, rule: str) -> WriteError:
