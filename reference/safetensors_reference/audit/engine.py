@@ -43,12 +43,9 @@ class EngineError(Exception):
 
 
 class Engine:
-    """Runs batches in this process, one at a time. Subclasses run them in workers.
+    """Runs batches in this process, one at a time. Subclasses run them in workers."""
 
-    ``deaths`` lists the exceptions that indicate that a worker died.
-    """
-
-    deaths: tuple[type[BaseException], ...] = ()
+    deaths: tuple[type[BaseException], ...] = ()  # exceptions that indicate that a worker died
     about = "this process"
 
     @property
@@ -219,20 +216,16 @@ class Dask(Engine):
             from distributed.comm.registry import get_backend
             from distributed.scheduler import KilledWorker
         except ImportError as err:
-            raise EngineError(
-                "dask needs the fleet extra: pip install 'safetensors-conformance[fleet]'"
-            ) from err
+            text = "dask needs the fleet extra: pip install 'safetensors-conformance[fleet]'"
+            raise EngineError(text) from err
         try:
             get_backend(parse_address(address)[0])
         except ValueError as err:  # checked here because the client takes a long time to fail
-            raise EngineError(
-                f"{shown_name(address)}: this is not the address of a dask scheduler: {err}"
-            ) from err
+            text = f"this is not the address of a dask scheduler: {err}"
+            raise EngineError(f"{shown_name(address)}: {text}") from err
         self.deaths = (KilledWorker,)
-        for name in (
-            "distributed",
-            *logging.root.manager.loggerDict,
-        ):  # their messages would interfere with the progress bar
+        # Their messages would interfere with the progress bar.
+        for name in ("distributed", *logging.root.manager.loggerDict):
             if name.partition(".")[0] == "distributed":  # some loggers set their own level
                 logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
@@ -254,11 +247,8 @@ class Dask(Engine):
 
     @property
     def capacity(self) -> int:
-        """Maximum number of batches in flight.
-
-        At least one thread is assumed, because workers may join later.
-        """
         if time.monotonic() - self._counted_at > POLL_SECONDS:  # avoids frequent requests to the scheduler
+            # At least one thread is assumed, because workers may join later.
             self._counted_at, self._threads = time.monotonic(), max(1, self._count())
         return BATCHES_PER_WORKER * self._threads
 

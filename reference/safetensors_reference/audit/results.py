@@ -160,8 +160,6 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     looks_like: str = ""
 
 
-_VALID = Profiles("valid", "valid", "valid")
-_INVALID = Profiles("invalid", "invalid", "invalid")
 _encoder = msgspec.json.Encoder()
 
 
@@ -210,9 +208,10 @@ def now() -> datetime:
 def unread_row(
     address: str, error: NotReadError, size: int | None, tag: str, kind: Literal["file", "model"] = "file"
 ) -> Row:
-    note = shown_name(error.note, MAX_TEXT)
-    row = Row(address, now(), error.verdict, kind, size, tag, note=note)
-    return msgspec.structs.replace(row, requests=error.requests, read=error.received)
+    note, requests = shown_name(error.note, MAX_TEXT), error.requests
+    return Row(
+        address, now(), error.verdict, kind, size, tag, requests=requests, read=error.received, note=note
+    )
 
 
 class ResultsError(Exception):
@@ -252,9 +251,8 @@ class ProcessedFiles:
         verdict = sys.intern(f"{key.kind or 'file'} {key.verdict}")
         self._verdicts[self._number(key.address, key.size, key.tag or "")] = verdict
         if key.address.startswith(("http://", "https://")):
-            self._verdicts[self._number(key.address, None, "")] = (
-                verdict  # a file from a list of addresses has no size or tag
-            )
+            # A file from a list of addresses has no size or tag.
+            self._verdicts[self._number(key.address, None, "")] = verdict
 
     def __call__(self, item: FileInput) -> bool:
         """Return whether a file was already seen or has a row with the same address, size and tag."""
@@ -309,10 +307,7 @@ class JsonlResults:
             raise
 
     def _whole_lines(self) -> int:
-        """Remove an incomplete last row and return the new size.
-
-        Raises ResultsError if the file contains anything other than audit rows.
-        """
+        """Remove an incomplete last row and return the new size. Raises ResultsError for other content."""
         end = os.fstat(self._fd).st_size
         while end:
             start = max(0, end - 65_536)
@@ -334,10 +329,8 @@ class JsonlResults:
                 try:
                     processed.add(decode_key(line), retry)
                 except (msgspec.DecodeError, ValueError, RecursionError) as err:
-                    name = shown_name(self.path)
-                    raise ResultsError(
-                        f"{name}: line {number:,} is not an audit row: {error_text(err)}"
-                    ) from err
+                    text = f"line {number:,} is not an audit row: {error_text(err)}"
+                    raise ResultsError(f"{shown_name(self.path)}: {text}") from err
 
     def add(self, rows: bytes) -> None:
         at = self._end
@@ -407,9 +400,8 @@ class ParquetResults:
                             processed.add(RowKey(**values), retry)
             # pyarrow raises ValueError if the text is not valid UTF-8.
             except (pa.ArrowException, OSError, TypeError, ValueError) as err:
-                raise ResultsError(
-                    f"{shown_name(part)}: this is not an audit result: {error_text(err)}"
-                ) from err
+                text = f"this is not an audit result: {error_text(err)}"
+                raise ResultsError(f"{shown_name(part)}: {text}") from err
 
     def add(self, rows: bytes) -> None:
         self._rows.append(rows)

@@ -129,11 +129,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Number of audited files and models, and the tables that summarize them.
-
-    Without DuckDB, the summary is not ``complete``: it contains only the tables of verdicts, faults and kinds
-    of invalid file.
-    """
+    """Tables that summarize an audit; without DuckDB, not ``complete``: verdicts, faults and kinds only."""
 
     name: str
     files: int
@@ -211,35 +207,27 @@ def _check_regular(path: Path) -> None:
 
 
 def _load(db: Any, path: Path) -> None:
-    values: dict[str, object] = {}
     files = sorted(path.glob("part-*.parquet"))
     for part in (*files, *(() if path.is_dir() else (path,))):
         _check_regular(part)
-    parts = [_literal(part) for part in files]
-    if parts:
+    if files:
         # Results of older versions have no column looks_like.
         source = (
             "(FROM read_parquet($name, union_by_name = true) "
             "UNION ALL BY NAME SELECT NULL::VARCHAR AS looks_like WHERE false)"
         )
-        values = {"name": parts}
-    elif path.is_dir():
-        source, values = "read_json('/dev/null', format='newline_delimited', columns=$columns)", {}
+        name: object = [glob.escape(str(part)) for part in files]
     else:
-        path.open("rb").close()  # clearer than DuckDB's own error
-        source, values = (
-            "read_json($name, format='newline_delimited', columns=$columns)",
-            {"name": _literal(path)},
-        )
-    columns = "{" + ", ".join(f"{name}: '{kind}'" for name, kind in _COLUMNS.items()) + "}"
-    first, *others = _TABLES.format(source=source.replace("$columns", columns)).strip().split(";\n")
-    db.execute(first, values)
+        columns = ", ".join(f"{name}: '{kind}'" for name, kind in _COLUMNS.items())
+        source = f"read_json($name, format='newline_delimited', columns={{{columns}}})"
+        name = "/dev/null"
+        if not path.is_dir():
+            path.open("rb").close()  # clearer than DuckDB's own error
+            name = glob.escape(str(path))
+    first, *others = _TABLES.format(source=source).strip().split(";\n")
+    db.execute(first, {"name": name})
     for statement in others:
         db.execute(statement)
-
-
-def _literal(path: Path) -> str:
-    return glob.escape(str(path))
 
 
 def _cell(value: object) -> str | int:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -76,11 +76,7 @@ class Batch(NamedTuple):
 def make_batches(
     folders: Iterable[Folder], size: int, is_done: Callable[[FileInput], bool]
 ) -> Iterator[Batch]:
-    """Yield batches of about ``size`` files.
-
-    All files of a folder with an index are normally in the same batch, because its model can be checked only
-    as a whole.
-    """
+    """Yield batches of about ``size`` files, in which a folder with an index is normally kept whole."""
     store: str | None = None
     waiting: list[FileInput] = []
     for folder in folders:
@@ -122,15 +118,11 @@ class AuditOptions(NamedTuple):
 
 
 class BatchResult(NamedTuple):
-    """Result of one batch.
+    """Rows of a batch, and the files that are left for another one."""
 
-    ``rows`` contains JSON lines. ``slow`` contains the files that were not finished after ``SLOW_SECONDS``.
-    The files in ``left`` were not started because the slow files took too long.
-    """
-
-    rows: bytes
-    slow: tuple[FileInput, ...] = ()
-    left: tuple[FileInput, ...] = ()
+    rows: bytes  # lines of JSON
+    slow: tuple[FileInput, ...] = ()  # not finished after ``SLOW_SECONDS``
+    left: tuple[FileInput, ...] = ()  # not started because the slow files took too long
 
 
 def audit_batch(batch: Batch, options: AuditOptions) -> BatchResult:
@@ -236,7 +228,7 @@ class _BatchAuditor:
 
     async def _index(self, item: FileInput) -> ModelIndex | NotReadError:
         try:
-            head = await self.fetcher.head(item, whole_index)
+            head = await self.fetcher.head(item, lambda _, size: size if size <= INDEX_CAP else 0)
             try:
                 return ModelIndex(head)
             finally:
@@ -283,57 +275,38 @@ class _BatchAuditor:
         return rows
 
 
-class _DataReader:
-    def __init__(self, header: Header | None) -> None:
-        self.digest = hashlib.sha256()
-        self.at = 0
-        self.odd = 0
-        start = 0 if header is None else header.data_start
-        tensors = () if header is None else rows(header.tensors)
-        self.bools = sorted(
-            (start + begin, start + end) for _, dtype, _, begin, end in tensors if dtype == "BOOL"
-        )
-
-    def update(self, block: bytes) -> None:
-        self.digest.update(block)
-        end = self.at + len(block)
-        for first, last in self.bools:
-            if first < end and last > self.at:
-                part = block[max(first - self.at, 0) : last - self.at]
-                self.odd += len(part.translate(None, _USUAL))
-        self.bools = [span for span in self.bools if span[1] > end]
-        self.at = end
-
-
 async def _read_data(fetcher: Fetcher, item: FileInput, row: Row, header: Header | None) -> Row:
-    data = _DataReader(header)
+    digest, odd, size = hashlib.sha256(), 0, row.size or 0
     requests = Requests(fetcher, item)
-    size = row.size or 0
-    while data.at < size:
-        count = min(BLOCK, size - data.at)
+    tensors = () if header is None else rows(header.tensors)
+    bools = sorted((begin, end) for _, dtype, _, begin, end in tensors if dtype == "BOOL")
+    for at in range(0, size, BLOCK):
+        count = min(BLOCK, size - at)
         held = await fetcher.budget.acquire(count) if fetcher.waits else 0
         try:
-            part = await with_retries(partial(requests.part, data.at, count))
+            part = await with_retries(partial(requests.part, at, count))
             if part.size != size or len(part.data) != count or part.tag not in (row.tag, item.tag, ""):
                 text = "the file was replaced after its header was read"
                 raise NotReadError("changed", text, row.requests, row.read)
-            data.update(part.data)
+            digest.update(part.data)
+            low = at - (0 if header is None else header.data_start)  # the block's place in the data buffer
+            for begin, end in bools:
+                values = part.data[max(begin - low, 0) : max(end - low, 0)]
+                odd += len(values.translate(None, _USUAL))
+            bools = [span for span in bools if span[1] > low + count]
         finally:
             fetcher.budget.release(held)
     return msgspec.structs.replace(
         row,
-        data_sha256=data.digest.hexdigest(),
-        odd_bools=None if header is None else data.odd,
+        data_sha256=digest.hexdigest(),
+        odd_bools=None if header is None else odd,
         requests=row.requests + requests.count,
-        read=row.read + data.at,
+        read=row.read + size,
     )
 
 
 def file_row(head: Head, alignment: int | None = None) -> tuple[Row, Header | None]:
-    """Return the row of a file and its header, which is None if the file has faults.
-
-    If ``alignment`` is given, count the tensors that are aligned to this number of bytes.
-    """
+    """Return the row of a file and its header, which is None if the file has faults."""
     seen = examine_source(head, "hardened")
     header = seen.header
     profiles = _VALID
@@ -348,10 +321,11 @@ def file_row(head: Head, alignment: int | None = None) -> tuple[Row, Header | No
         digest = hashlib.sha256(memoryview(head.data)[8 : 8 + length]).hexdigest()
         fields |= {"header_bytes": length, "header_sha256": digest}
     if header is not None:
-        tallies, ordered = _tallies(header)
+        entries = [(dtype, begin, end) for _, dtype, _, begin, end in rows(header.tensors)]
+        ordered = all(before[1:] <= after[1:] for before, after in pairwise(entries))
         fields |= {
-            "tensors": len(header.tensors),
-            "dtypes": tallies,
+            "tensors": len(entries),
+            "dtypes": _tallies((dtype, 1, end - begin) for dtype, begin, end in entries),
             "data_bytes": header.data_size,
             "metadata_keys": tuple(shorten(key, MAX_TEXT) for key in islice(header.metadata or (), MAX_KEYS)),
             "writer": _writer(head.data, header, ordered),
@@ -397,16 +371,14 @@ def _judged(head: Head, faults: list[Fault], tolerated: list[Fault]) -> tuple[Pr
     return Profiles(**answers), list(every)
 
 
-def _tallies(header: Header) -> tuple[tuple[Tally, ...], bool]:
-    counts: Counter[str] = Counter()
+def _tallies(counts: Iterable[tuple[str, int, int]]) -> tuple[Tally, ...]:
+    """Add up (dtype, tensors, bytes) by dtype."""
+    tensors: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    ordered, last = True, (0, 0)
-    for _, dtype, _, begin, end in rows(header.tensors):
-        counts[dtype] += 1
-        sizes[dtype] += end - begin
-        ordered = ordered and last <= (begin, end)
-        last = begin, end
-    return tuple(Tally(d, counts[d], sizes[d]) for d in sorted(counts)), ordered
+    for dtype, number, size in counts:
+        tensors[dtype] += number
+        sizes[dtype] += size
+    return tuple(Tally(dtype, tensors[dtype], sizes[dtype]) for dtype in sorted(tensors))
 
 
 _FIELD = re.compile(rb'"(dtype|shape|data_offsets)"[ \t\r\n]*:[ \t\r\n]*(?:"[^"]*"|\[[^\]]*\])')
@@ -415,8 +387,13 @@ _FIELD = re.compile(rb'"(dtype|shape|data_offsets)"[ \t\r\n]*:[ \t\r\n]*(?:"[^"]
 def _writer(data: bytes, header: Header, ordered: bool) -> Writer:
     end = header.data_start
     tail = data[max(8, end - MAX_PADDING) : end]
-    fields, compact = _first_entry(data, header)
-    form = None if header.metadata is None else header.metadata.get("format")
+    fields, compact = "", b" " not in data[8:end].rstrip(b" ")
+    at = data.find(b'"data_offsets"', 8)
+    if at >= 0 and header.tensors:
+        entry = data[data.rfind(b"{", 8, at) : data.find(b"}", at) + 1]
+        fields = ",".join(name.decode() for name in _FIELD.findall(entry))
+        compact = b'": ' not in entry and b", " not in entry
+    form = (header.metadata or {}).get("format")
     return Writer(
         fields,
         len(tail) - len(tail.rstrip(b" ")),
@@ -425,15 +402,6 @@ def _writer(data: bytes, header: Header, ordered: bool) -> Writer:
         ordered,
         None if form is None else shorten(form, MAX_TEXT),
     )
-
-
-def _first_entry(data: bytes, header: Header) -> tuple[str, bool]:
-    at = data.find(b'"data_offsets"', 8)
-    if at < 0 or not header.tensors:
-        return "", b" " not in data[8 : header.data_start].rstrip(b" ")
-    start = data.rfind(b"{", 8, at)
-    text = data[start : data.find(b"}", at) + 1]
-    return ",".join(name.decode() for name in _FIELD.findall(text)), b'": ' not in text and b", " not in text
 
 
 class ModelIndex:
@@ -450,22 +418,21 @@ class ModelIndex:
         return [] if self.text is None else [name for name, m in self.text.shards.items() if m.usable]
 
 
-def whole_index(_: bytes, size: int) -> int:
-    return size if size <= INDEX_CAP else 0
-
-
 def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
-    """Return the row of a model.
-
-    ``shards`` contains all shards that may be opened, including missing shards.
-    """
+    """Return the row of a model; ``shards`` contains all that may be opened, including missing ones."""
     for name, (row, _) in shards.items():
         if row.profiles is None and row.verdict != "missing":
             note = f"shard {quote(name)}: {row.note}"
             raise NotReadError(cast("NotRead", row.verdict), note, index.head.requests, index.head.received)
     faults = _index_faults(index, shards)
     rows = [row for row, _ in shards.values()]
-    profiles = _model_profiles(bool(faults), rows)
+    answers = [row.profiles for row in rows if row.profiles is not None]
+    profiles = Profiles(
+        *(
+            "invalid" if faults or any(getattr(seen, name) == "invalid" for seen in answers) else "valid"
+            for name in Profiles.__struct_fields__
+        )
+    )
     about = fault_fields(faults)
     for part in ("codes", "rules"):
         about[part] = tuple(sorted({*about[part], *(word for row in rows for word in getattr(row, part))}))
@@ -473,9 +440,8 @@ def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
     about["note"] = about["note"] or next((row.note for row in rows if row.codes), "")
     head = index.head
     if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # servers may report false sizes
-        raise NotReadError(
-            "unreachable", "the sizes of the shards add up to an impossible total", head.requests
-        )
+        text = "the sizes of the shards add up to an impossible total"
+        raise NotReadError("unreachable", text, head.requests)
     sizes = [row.data_bytes for row in rows if row.data_bytes is not None]
     return Row(
         head.name,
@@ -486,7 +452,7 @@ def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
         head.tag,
         profiles=profiles,
         tensors=None if index.text is None else len(index.text.weight_map),
-        dtypes=_model_tallies(rows),
+        dtypes=_tallies((tally.dtype, tally.tensors, tally.bytes) for row in rows for tally in row.dtypes),
         data_bytes=sum(sizes) if len(sizes) == len(rows) and index.text is not None else None,
         shards=None if index.text is None else len(index.text.shards),
         requests=head.requests,
@@ -507,23 +473,3 @@ def _index_faults(index: ModelIndex, shards: Mapping[str, ShardRow]) -> list[Fau
         with suppress(Abandon):  # there are too many faults, so the rest is omitted
             check_shards(index.text, lookup, index.findings)
     return sorted(index.findings.faults, key=lambda fault: fault.start)
-
-
-def _model_profiles(broken: bool, rows: Iterable[Row]) -> Profiles:
-    profiles = [row.profiles for row in rows if row.profiles is not None]
-    return Profiles(
-        *(
-            "invalid" if broken or any(getattr(p, name) == "invalid" for p in profiles) else "valid"
-            for name in Profiles.__struct_fields__
-        )
-    )
-
-
-def _model_tallies(rows: Iterable[Row]) -> tuple[Tally, ...]:
-    tensors: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for row in rows:
-        for tally in row.dtypes:
-            tensors[tally.dtype] += tally.tensors
-            sizes[tally.dtype] += tally.bytes
-    return tuple(Tally(dtype, tensors[dtype], sizes[dtype]) for dtype in sorted(tensors))

@@ -21,8 +21,8 @@ from ..model.index import IndexNote
 from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName, rule_book
 from ..rules.faults import Fault, render_path
 from ..source import Source, UnreadableError, open_source
-from ..text import hexview, plural, printable, shorten, shown_name, without_name
-from .digests import DigestList, DigestResult, HubDigests, State, sha256_of, state_of
+from ..text import hexview, plural, printable, shorten, shown_name
+from .digests import DigestList, DigestResult, HubDigests, State, digest_of, state_of
 from .result import CheckResult, FolderModels, ModelResult
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ def check(
       2    at least one file could not be read, or an output file could not be written
       130  interrupted (Ctrl-C)
     """
-    written = {"--sarif": sarif_path, "--intoto": intoto_path, "--cyclonedx": cyclonedx_path}
-    _check_options(paths, written, digests_path)
+    whole = {"--digests": digests_path, "--intoto": intoto_path, "--cyclonedx": cyclonedx_path}
+    _check_options(paths, sarif_path, whole)
     limit = None if show_all else MAX_FAULTS
     session = Session(cast("ProfileName", profile), as_json, quiet, limit, alignment)
     # Most runs write neither a log nor a record, so those modules are imported only here.
@@ -174,24 +174,32 @@ def check(
         _write(sarif_path, session.log.to_text(status))
     # A statement about some of the files would look like a statement about all of them.
     if session.checked is not None and not interrupted:
-        _write_checked(session.checked, intoto_path, cyclonedx_path)
+        from .statement import bom_text, statement_text
+
+        for path, make in ((intoto_path, statement_text), (cyclonedx_path, bom_text)):
+            if path is not None:
+                try:
+                    _write(path, make(session.checked))
+                except ValueError as err:
+                    click.echo(f"{shown_name(str(path))}: not written: {err} (IO_ERROR)", err=True)
+                    raise SystemExit(2) from err
     raise SystemExit(status)
 
 
-def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], digests: Path | None) -> None:
-    for option, path in written.items():
+def _check_options(paths: tuple[str, ...], sarif: Path | None, whole: dict[str, Path | None]) -> None:
+    for option, path in {"--sarif": sarif, **whole}.items():
         # Without this check, a typo could cause the log to overwrite a model.
-        if path is not None and (path.suffix == ".safetensors" or is_index(path.name)):
+        if path is None or option == "--digests":
+            continue
+        if path.suffix == ".safetensors" or is_index(path.name):
             kind = "an index" if is_index(path.name) else "a model file"
             raise click.UsageError(f"{option} {shown_name(str(path))}: would overwrite {kind}")
-    remote = next((path for path in paths if is_remote(path)), None)
-    if remote is not None:
-        used = {"--digests": digests, "--intoto": written["--intoto"], "--cyclonedx": written["--cyclonedx"]}
-        for option, path in used.items():
-            if path is not None:
-                text = "this option reads whole files, so it works only for local files"
-                raise click.UsageError(f"{option} with {shown_name(remote)}: {text}")
-    if written["--cyclonedx"] is not None:
+    remote = next(filter(is_remote, paths), None)
+    used = [option for option, path in whole.items() if path is not None]
+    if remote is not None and used:
+        text = "this option reads whole files, so it works only for local files"
+        raise click.UsageError(f"{used[0]} with {shown_name(remote)}: {text}")
+    if whole["--cyclonedx"] is not None:
         try:
             import cyclonedx.output  # noqa: F401 - fail before reading files
         except ImportError as err:
@@ -211,19 +219,6 @@ def _load_digests(path: Path, paths: tuple[str, ...]) -> DigestList | HubDigests
     except UnreadableError as err:
         click.echo(f"--digests {shown_name(str(err))} (IO_ERROR)", err=True)
         raise SystemExit(2) from err
-
-
-def _write_checked(checked: CheckRecord, intoto: Path | None, cyclonedx: Path | None) -> None:
-    from .statement import bom_text, statement_text
-
-    for path, make in ((intoto, statement_text), (cyclonedx, bom_text)):
-        if path is not None:
-            try:
-                text = make(checked)
-            except ValueError as err:
-                click.echo(f"{shown_name(str(path))}: not written: {err} (IO_ERROR)", err=True)
-                raise SystemExit(2) from err
-            _write(path, text)
 
 
 def _write(path: Path, text: str) -> None:
@@ -278,18 +273,13 @@ class Session:
         if self.log is not None:
             self.log.add(result)
         if self.as_json or not self.quiet or result.status != "valid":
-            self._print(
-                result, brief_file_lines(result) if self.quiet else file_lines(result, self.limit), bar
-            )
+            lines = brief_file_lines(result) if self.quiet else file_lines(result, self.limit)
+            self._print(result, lines, bar)
         if hashing and not item.problem:
             self._hash(result, state, bar)
 
     def _hash(self, result: CheckResult, state: State | None, bar: ProgressBar) -> None:
-        found = why = None
-        try:
-            found = sha256_of(result.name, state)
-        except UnreadableError as err:
-            why = without_name(str(err), result.name)
+        found, why = digest_of(result.name, state)
         if self.checked is not None:
             self.checked.add_file(result, found)
             if why is not None and result.status != "unreadable" and self.digests is None:
@@ -311,10 +301,9 @@ class Session:
 
     def _model(self, result: ModelResult, bar: ProgressBar) -> None:
         self.models[result.status] += 1
-        if self.log is not None:
-            self.log.add_model(result)
-        if self.checked is not None:
-            self.checked.add_model(result)
+        for record in (self.log, self.checked):
+            if record is not None:
+                record.add_model(result)
         # With --quiet, do not repeat faults that were already printed for the files.
         own = any(finding.kind == "fault" for finding in result.model_only)
         if self.as_json or not self.quiet or own or result.status == "unreadable":
@@ -385,9 +374,9 @@ def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
 
 def _fault_lines(name: str, fault: Fault) -> Iterator[str]:
     last = f"..{fault.end - 1:#x}" if fault.end > fault.start else " (no bytes)"
-    where = f"file {fault.start:#x}{last}"
+    path = "" if fault.path is None else f"  {render_path(fault.path)}"
     yield from _rule_lines(fault.code, fault)
-    yield f"    where  {where}" + (f"  {render_path(fault.path)}" if fault.path is not None else "")
+    yield f"    where  file {fault.start:#x}{last}{path}"
     if fault.choice is not None:
         yield f"    choice {fault.choice}: readers differ here (try stc check --profile official)"
     for line in _bytes_around(name, fault).splitlines():
@@ -454,9 +443,8 @@ def model_lines(result: ModelResult, limit: int | None) -> Iterator[str]:
         return
     own = [f for f in result.model_only if f.kind == "fault"]
     inner = len(judged.of("fault")) - len(own)
-    above = " (all listed above with their files)" if inner and not own else ""
-    if inner and own:
-        above = f" ({inner:,} of them listed above with their files)"
+    some = f"{inner:,} of them" if own else "all"
+    above = f" ({some} listed above with their files)" if inner else ""
     count = plural(len(own) + inner, "fault")
     yield click.style(f"{name}: model is not whole: {count}{above}", bold=True)
     for finding in own[:limit]:

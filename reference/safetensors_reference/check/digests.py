@@ -30,51 +30,31 @@ State = tuple[int, int, int, int]
 
 
 class DigestListError(ValueError):
-    """Raised if a list of digests cannot be used.
-
-    The message is a single line and identifies the faulty line.
-    """
+    """Raised if a list of digests cannot be used. The message is a single line that names the fault."""
 
 
-def state_of(name: str) -> State | None:
+def state_of(file: str | int) -> State | None:
+    """Return what identifies a version of a file, given by name or descriptor."""
     try:
-        about = os.stat(name)  # noqa: PTH116 - a name stays as it is spelled
+        about = os.stat(file)  # noqa: PTH116 - a name stays as it is spelled
     except (OSError, ValueError):
         return None
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
-def git_id_of(name: str) -> str:
-    """Return the Git object id of the content of a small file. Raises UnreadableError."""
-    import hashlib
-
-    data = read_whole(name, MAX_LIST)
-    return hashlib.sha1(b"blob %d\0%b" % (len(data), data), usedforsecurity=False).hexdigest()
-
-
-def sha256_of(name: str, state: State | None = None) -> str:
-    """Return the SHA-256 of a file.
-
-    Raises UnreadableError if the file cannot be read or has changed since ``state``.
-    """
+def digest_of(name: str, state: State | None = None) -> tuple[str | None, str | None]:
+    """Return the SHA-256 of a file, or None and why it is unknown, such as a change since ``state``."""
     import hashlib  # imported here because it loads a large library
 
-    source = PathSource(name)
     try:
-        with open(source.fd, "rb", buffering=0, closefd=False) as file:
-            try:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError as err:
-                raise UnreadableError(f"{name}: {err.strerror or err}") from err
-        about = os.fstat(source.fd)
-    finally:
-        source.close()
-    now = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
-    if state is not None and now != state:
-        raise UnreadableError(
-            f"{name}: the file changed while it was being checked", "API_TRUNCATED", "API-11"
-        )
-    return digest
+        with PathSource(name) as source, open(source.fd, "rb", buffering=0, closefd=False) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            changed = state is not None and state_of(source.fd) != state
+    except UnreadableError as err:
+        return None, without_name(str(err), name)
+    except OSError as err:
+        return None, err.strerror or str(err)
+    return (None, "the file changed while it was being checked") if changed else (digest, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +141,12 @@ class HubDigests(Digests):
             answer: Answer = "not listed"
         else:
             if len(blob) != SHA256_DIGITS and found is not None:
+                import hashlib
+
                 try:
-                    found = git_id_of(name)
+                    data = read_whole(name, MAX_LIST)
+                    text = b"blob %d\0%b" % (len(data), data)
+                    found = hashlib.sha1(text, usedforsecurity=False).hexdigest()
                 except UnreadableError as err:
                     found, why = None, without_name(str(err), name)
             answer = "unreadable" if found is None else "as listed" if found == blob else "differs"
@@ -206,15 +190,11 @@ class DigestList(Digests):
             if key in self._seen:
                 continue
             if os.path.isabs(name) or os.pardir in name.split("/"):  # noqa: PTH117 - text here
-                yield self._result(
-                    name, listed, None, "the name refers to a file outside the folder, which was not opened"
-                )
+                why = "the name refers to a file outside the folder, which was not opened"
+                yield self._result(name, listed, None, why)
             elif not os.path.lexists(key):
                 self.answers["missing"] += 1
                 yield DigestResult(name, "missing", listed)
             else:
-                try:
-                    found, why = sha256_of(key), None
-                except UnreadableError as err:
-                    found, why = None, without_name(str(err), key)
-                yield self._result(name, listed, found, why)
+                found, reason = digest_of(key)
+                yield self._result(name, listed, found, reason)

@@ -15,7 +15,7 @@ from ..header.read import examine, examine_source
 from ..model.index import DCP_KEY, IndexNote
 from ..rules.book import ProfileName
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.faults import Fault, Likeness, render_path
+from ..rules.faults import Fault, Likeness
 from ..source import UnreadableError
 from ..text import quote, without_name
 
@@ -44,21 +44,6 @@ class Alignment:
 
     def __str__(self) -> str:
         return f"data starts at {self.data_start:,}; {self.unaligned:,} of {self.tensors:,} tensors unaligned"
-
-
-def alignment(header: Header, boundary: int | None = None) -> Alignment:
-    """Return the alignment of the tensors.
-
-    If ``boundary`` is given, also count the tensors and bytes that are aligned to this number of bytes.
-    """
-    start = header.data_start
-    unaligned = sum(
-        (start + begin) % max(DTYPE_BITS[dtype] // 8, 1) != 0
-        for _, dtype, _, begin, end in rows(header.tensors)
-        if end > begin
-    )
-    share = None if boundary is None else aligned_share(header, boundary)
-    return Alignment(start, len(header.tensors), unaligned, share)
 
 
 def _header_notes(header: Header) -> Iterator[IndexNote]:
@@ -100,6 +85,10 @@ class CheckResult:
         return "invalid" if self.faults else "valid"
 
     @property
+    def header(self) -> Header | None:
+        return None if self.explanation is None else self.explanation.header
+
+    @property
     def looks_like(self) -> Likeness | None:
         """Kind of file that an invalid file looks like, or None if it is not recognized."""
         seen = self.index or self.explanation
@@ -115,8 +104,7 @@ class CheckResult:
     def notes(self) -> list[IndexNote]:
         if self.index is not None:
             return self.index.notes
-        header = None if self.explanation is None else self.explanation.header
-        return [*self.folder_notes, *(() if header is None else _header_notes(header))]
+        return [*self.folder_notes, *(() if self.header is None else _header_notes(self.header))]
 
     @property
     def tensors(self) -> int | None:
@@ -124,8 +112,7 @@ class CheckResult:
             return None
         if self.index is not None:
             return len(self.index.weight_map)
-        header = None if self.explanation is None else self.explanation.header
-        return None if header is None else len(header.tensors)
+        return None if self.header is None else len(self.header.tensors)
 
     @property
     def data_size(self) -> int | None:
@@ -137,9 +124,16 @@ class CheckResult:
 
     @property
     def alignment(self) -> Alignment | None:
-        if self.explanation is None or self.explanation.header is None:
+        header = self.header
+        if header is None:
             return None
-        return alignment(self.explanation.header, self.boundary)
+        unaligned = sum(
+            (header.data_start + begin) % max(DTYPE_BITS[dtype] // 8, 1) != 0
+            for _, dtype, _, begin, end in rows(header.tensors)
+            if end > begin
+        )
+        share = None if self.boundary is None else aligned_share(header, self.boundary)
+        return Alignment(header.data_start, len(header.tensors), unaligned, share)
 
     def to_json(self) -> str:
         kind = "index" if is_index(self.name) else "file"
@@ -148,16 +142,6 @@ class CheckResult:
             return json.dumps({**row, "message": self.error})
         start = None if self.explanation is None else self.explanation.data_start
         stats = self.alignment
-        notes = [
-            {
-                "rule": note.rule,
-                "message": note.message,
-                "start": note.start,
-                "end": note.end,
-                "path": None if note.path is None else render_path(note.path),
-            }
-            for note in self.notes
-        ]
         row = {
             "file": self.name,
             "readable": True,
@@ -174,7 +158,7 @@ class CheckResult:
             "looks_like": None if self.looks_like is None else self.looks_like._asdict(),
             "faults": [f.to_dict() for f in self.faults],
             "tolerated": [f.to_dict() for f in self.tolerated],
-            "notes": notes,
+            "notes": [note.to_dict() for note in self.notes],
         }
         return json.dumps(row)
 
@@ -182,11 +166,7 @@ class CheckResult:
 def check_input(
     item: FileInput, profile: ProfileName, known: Mapping[str, Explanation] | None = None
 ) -> CheckResult:
-    """Check one input. Never raises.
-
-    ``known`` maps file names to explanations. If the input is an index, files in its folder
-    that are already in ``known`` are not read again.
-    """
+    """Check one input. Never raises. Shards of an index that are ``known`` by name are not read again."""
     name = item.address
     if item.problem:
         return CheckResult(name, profile, error=f"{name}: {item.problem}")

@@ -112,10 +112,7 @@ class SarifLog:
     def _add(
         self, out: Json, identities: Counter[tuple[str, ...]], key: tuple[str, ...], path: JsonPath | None
     ) -> None:
-        """Add a result.
-
-        The fingerprint of a result contains no byte positions, so most changes to a file do not affect it.
-        """
+        # The fingerprint contains no byte positions, so most changes to a file do not affect it.
         key = (*key, *map(repr, path or ()))
         identities[key] += 1
         text = json.dumps([*key, identities[key]])
@@ -140,10 +137,7 @@ class SarifLog:
         self._notifications.append({"level": level, "message": message(text), "locations": locations})
 
     def log(self, exit_status: int) -> Json:
-        """Return the log.
-
-        If there are more than 25,000 results, the log omits the least important ones and says so.
-        """
+        """Return the log. Of more than 25,000 results, it omits the least important ones and says so."""
         # The sort is stable, so it keeps the order of the files within each level.
         kept = sorted(self._results, key=lambda r: LEVELS.index(str(r["level"])))[:MAX_RESULTS]
         left = len(self._results) - len(kept)

@@ -9,7 +9,7 @@ import os
 import uuid
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..rules.book import ProfileName, rule_book
 
@@ -23,24 +23,21 @@ PROPERTY_PREFIX = "safetensors-conformance:"
 Json = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedFile:
+class CheckedFile(NamedTuple):
     """A file with its digest and verdict; ``warned`` is True if the profile tolerates one of its faults."""
 
     name: str
     sha256: str | None
     status: Status
-    warned: bool = False
+    warned: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedModel:
+class CheckedModel(NamedTuple):
     """A model with its verdict and its files, in the order in which they were checked."""
 
     name: str
-    folder: str
-    status: Status
     files: tuple[str, ...]
+    status: Status
 
 
 @dataclass(slots=True)
@@ -61,7 +58,7 @@ class CheckRecord:
         judged = result.judgement
         names = dict.fromkeys((*judged.shards, *(() if judged.index is None else (judged.index,))))
         paths = tuple(result.path_of(name) for name in names)
-        self.models.append(CheckedModel(result.name, result.folder, result.status, paths))
+        self.models.append(CheckedModel(result.name, paths, result.status))
 
     @property
     def verdict(self) -> Literal["PASSED", "WARNED", "FAILED"]:
@@ -102,18 +99,13 @@ def statement_text(checked: CheckRecord) -> str:
 
 
 def bom_text(checked: CheckRecord) -> str:
-    """Return a CycloneDX 1.6 document as JSON.
-
-    The timestamp comes from SOURCE_DATE_EPOCH if that variable is set. Raises ImportError if the ``sbom``
-    extra is not installed.
-    """
+    """Return a CycloneDX 1.6 document as JSON. Raises ImportError without the ``sbom`` extra."""
     from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.output import make_outputter
     from cyclonedx.schema import OutputFormat, SchemaVersion
 
-    rows = [repr((file.name, file.sha256, file.status)) for file in checked.files]
-    rows += [repr((model.name, model.files, model.status)) for model in checked.models]
+    rows = [repr(tuple(item[:3])) for item in (*checked.files, *checked.models)]
     digest = hashlib.sha256("\n".join(rows).encode()).digest()
     bom = Bom(serial_number=uuid.UUID(bytes=digest[:16], version=4))
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
@@ -121,12 +113,8 @@ def bom_text(checked: CheckRecord) -> str:
     bom.metadata.timestamp = (
         dt.datetime.now(dt.UTC) if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC)
     )
-    tool = Component(
-        name="safetensors-conformance",
-        version=version("safetensors-conformance"),
-        type=ComponentType.APPLICATION,
-        bom_ref="tool",
-    )
+    name = "safetensors-conformance"
+    tool = Component(name=name, version=version(name), type=ComponentType.APPLICATION, bom_ref="tool")
     bom.metadata.tools.components.add(tool)
     by_name = {file.name: file for file in checked.files}
     inside: set[str] = set()
@@ -156,9 +144,8 @@ def _file(file: CheckedFile, kind: Any, checked: CheckRecord, of: str) -> Any:
     hashes = [] if file.sha256 is None else [HashType(alg=HashAlgorithm.SHA_256, content=file.sha256)]
     properties = _properties(file.status, checked)
     # Two indexes may list the same file, but references in a bill of materials must be unique.
-    return Component(
-        name=file.name, type=kind, bom_ref=f"file:{of}:{file.name}", hashes=hashes, properties=properties
-    )
+    ref = f"file:{of}:{file.name}"
+    return Component(name=file.name, type=kind, bom_ref=ref, hashes=hashes, properties=properties)
 
 
 def _properties(status: str, checked: CheckRecord) -> list[Any]:

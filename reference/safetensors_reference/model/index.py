@@ -15,7 +15,7 @@ from ..files.names import SUFFIX
 from ..header.entries import describe
 from ..header.json_text import Abandon, JsonReader, Kind, Node, Report, find_not_utf8
 from ..header.likeness import SAMPLE, likeness
-from ..rules.faults import Fault, JsonPath, Likeness
+from ..rules.faults import Fault, JsonPath, Likeness, render_path
 from ..source import Source
 from ..text import quote
 
@@ -86,6 +86,16 @@ class IndexNote:
     end: int
     path: JsonPath | None = None
 
+    def to_dict(self) -> dict[str, object]:
+        path = None if self.path is None else render_path(self.path)
+        return {
+            "rule": self.rule,
+            "message": self.message,
+            "start": self.start,
+            "end": self.end,
+            "path": path,
+        }
+
 
 @dataclass(slots=True)
 class FaultCollector:
@@ -98,11 +108,7 @@ class FaultCollector:
     looks_like: Likeness | None = None  # what a file without a weight_map looks like
 
     def add(self, fault: Fault, tolerated: bool = False) -> None:
-        """Add a fault.
-
-        When the number of faults reaches ``FAULT_LIMIT``, say so in the message of the last fault and raise
-        Abandon.
-        """
+        """Add a fault. At ``FAULT_LIMIT`` faults, say so in the last message and raise Abandon."""
         into = self.tolerated if tolerated else self.faults
         into.append(fault)
         if len(self.faults) + len(self.tolerated) >= FAULT_LIMIT:
@@ -111,16 +117,12 @@ class FaultCollector:
             raise Abandon
 
     def sort(self) -> None:
-        self.faults.sort(key=lambda f: (f.start, f.end))
-        self.tolerated.sort(key=lambda f: (f.start, f.end))
-        self.notes.sort(key=lambda n: (n.start, n.end))
+        for found in (self.faults, self.tolerated, self.notes):
+            found.sort(key=lambda issue: (issue.start, issue.end))
 
 
 class MappedTensor(NamedTuple):
-    """Entry of the weight_map with the position of its value.
-
-    ``shard`` is None if the value is not a string.
-    """
+    """Entry of the weight_map: its value, or None if that is not a string, and the position of the value."""
 
     shard: str | None
     start: int
@@ -167,21 +169,16 @@ def read_index(source: Source, findings: FaultCollector) -> IndexText | None:
 
 
 def read_index_text(data: bytes, findings: FaultCollector) -> IndexText | None:
-    """Read an index (IDX-01, IDX-04, IDX-07, IDX-12).
-
-    Return None if the index has no usable weight_map.
-    """
-    reader = _Reader(data, findings)
+    """Read an index (IDX-01, IDX-04, IDX-07, IDX-12). Return None if it has no usable weight_map."""
     try:
-        return reader.read()
+        return _Reader(data, findings).read()
     except Abandon:
         return None
 
 
 class _Reader:
     def __init__(self, data: bytes, findings: FaultCollector) -> None:
-        self.data = data
-        self.findings = findings
+        self.data, self.findings = data, findings
         self.json = _IndexJson(data, self._syntax, self._repeated)
         self.member: JsonPath = ()
         self.out = IndexText()
@@ -267,14 +264,8 @@ class _Reader:
         first = self.out.weight_map.get(name)
         if first is not None:
             to = "" if first.shard is None else f", first mapped to {quote(first.shard)}"
-            self._add(
-                "HDR_DUP_KEY",
-                "IDX-12",
-                f"tensor name {quote(name)} appears again{to}",
-                key.start,
-                key.end,
-                path,
-            )
+            text = f"tensor name {quote(name)} appears again{to}"
+            self._add("HDR_DUP_KEY", "IDX-12", text, key.start, key.end, path)
         if value.kind == "string":
             shard: str | None = value.text
             if value.text not in self.out.shards:
@@ -307,10 +298,8 @@ class _Reader:
             seen.add(key.text)
         end = self.json.pos
         if end - value.start > METADATA_CAP:
-            text = (
-                f"the metadata has {end - value.start:,} bytes, which exceeds the limit of "
-                f"{METADATA_CAP:,} bytes"
-            )
+            has = f"the metadata has {end - value.start:,} bytes"
+            text = f"{has}, which exceeds the limit of {METADATA_CAP:,} bytes"
             self._add("LIM_METADATA", "LIM-06", text, value.start, end, path)
         else:
             self.out.metadata = self.data[value.start : end]

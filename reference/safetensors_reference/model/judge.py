@@ -27,10 +27,7 @@ MAX_DUPLICATES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ModelFinding:
-    """A fault or note in a file of the model.
-
-    ``inner`` means that a check of the file alone also reports it.
-    """
+    """A fault or note in a file; ``inner`` means that a check of the file alone also reports it."""
 
     file: str
     issue: Fault | IndexNote
@@ -46,17 +43,9 @@ class ModelFinding:
         return None if self.issue.path is None else render_path(self.issue.path)
 
     def to_dict(self) -> dict[str, object]:
-        return {
-            "kind": self.kind,
-            "file": self.file,
-            "code": self.code,
-            "rule": self.issue.rule,
-            "message": self.issue.message,
-            "start": self.issue.start,
-            "end": self.issue.end,
-            "path": self.field,
-            "inner": self.inner,
-        }
+        about = {"kind": self.kind, "file": self.file, "code": self.code, **self.issue.to_dict()}
+        about.pop("choice", None)
+        return {**about, "inner": self.inner}
 
 
 @dataclass(slots=True)
@@ -222,11 +211,8 @@ def _check_set(out: ModelJudgement, files: ModelFiles, describe: Callable[[str],
         total = found.total
     beyond = max(numbers)
     if beyond > total:
-        out.note(
-            sibling_name(some, beyond),
-            "IDX-15",
-            f"shard {beyond:,} of {total:,}: the number is greater than the number of shards",
-        )
+        text = f"shard {beyond:,} of {total:,}: the number is greater than the number of shards"
+        out.note(sibling_name(some, beyond), "IDX-15", text)
     for first, last in missing_numbers(numbers, total):
         name = sibling_name(some, first)
         missing = f"shard {quote(name)} does not exist"
@@ -260,11 +246,8 @@ def _report_leftovers(
         found = parse_shard_number(name)
         if name in files.strays:
             if common:
-                text = (
-                    f"{quote(name)} is not part of the model, but contains {common:,} of its tensors; "
-                    f"loaders that read every *{SUFFIX} file load both"
-                )
-                out.note(name, "IDX-15", text)
+                text = f"{quote(name)} is not part of the model, but contains {common:,} of its tensors"
+                out.note(name, "IDX-15", f"{text}; loaders that read every *{SUFFIX} file load both")
         elif name in files.numbers:
             text = f"{quote(name)} has the name of a shard, but the index does not name it{shared}"
             out.note(name, "IDX-19", text)
@@ -273,11 +256,8 @@ def _report_leftovers(
         elif found is not None and found.stem == files.stem:
             others.append(name)
         elif name == f"{files.stem}{SUFFIX}":
-            text = (
-                f"{quote(name)} is in the same folder as the shards of {quote(files.stem)}; loaders use one "
-                "or the other"
-            )
-            out.note(name, "IDX-15", text + shared)
+            text = f"{quote(name)} is in the same folder as the shards of {quote(files.stem)}"
+            out.note(name, "IDX-15", f"{text}; loaders use one or the other{shared}")
         else:
             consolidated.append(name)
     if indexes:
@@ -288,8 +268,5 @@ def _report_leftovers(
         text = f"besides the shards, the folder contains {names}; loaders use one or the other"
         out.note(consolidated[0], "IDX-15", text)
     if others:
-        text = (
-            "the folder also contains shards from a set with a different number of shards: "
-            f"{quote_some(others, 3)}"
-        )
-        out.note(others[0], "IDX-19", text)
+        text = "the folder also contains shards from a set with a different number of shards"
+        out.note(others[0], "IDX-19", f"{text}: {quote_some(others, 3)}")
