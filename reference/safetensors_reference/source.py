@@ -43,10 +43,9 @@ class Uncopied:
     """Base class of open handles, which cannot be copied or pickled."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        text = (
-            f"cannot copy or pickle a {type(self).__name__}: it refers to a file that is open in this process"
-        )
-        raise TypeError(f"{text}; open the file again where you need it")
+        text = f"cannot copy or pickle a {type(self).__name__}"
+        why = "it refers to a file that is open in this process; open the file again where you need it"
+        raise TypeError(f"{text}: {why}")
 
 
 class Opened(Uncopied):
@@ -104,10 +103,8 @@ class FileSource(Opened):
             self.size = file.seek(0, os.SEEK_END)
             empty: object = file.read(0)
         if not isinstance(empty, bytes):
-            raise UnreadableError(
-                f"{name}: cannot be read: this is not a binary file, since read(0) returned "
-                f"{type(empty).__name__}"
-            )
+            text = f"this is not a binary file, since read(0) returned {type(empty).__name__}"
+            raise UnreadableError(f"{name}: cannot be read: {text}")
         if type(self.size) is not int or self.size < 0:
             raise UnreadableError(f"{name}: cannot be read by position: seek() did not return a position")
 
@@ -203,29 +200,21 @@ class PathSource(Descriptor):
 
 
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the content of a regular file without blocking.
+    """Return the content of a regular file of at most ``most`` bytes. Raises UnreadableError.
 
-    A file of more than ``most`` bytes is rejected. This function is safe for untrusted files: it does not
-    block on a FIFO or device, and does not run out of memory, even if the path is a link.
-
-    Raises:
-        UnreadableError: the file is missing, unreadable, too large or not a regular file.
+    This function is safe for untrusted files: it does not block on a FIFO or device, nor exhaust memory.
     """
     with PathSource(path) as source:
         if source.size > most:
-            raise UnreadableError(
-                f"{source.name}: the file has {source.size:,} bytes, more than the limit of {most:,} bytes"
-            )
+            text = f"the file has {source.size:,} bytes, more than the limit of {most:,} bytes"
+            raise UnreadableError(f"{source.name}: {text}")
         return source.read(0, source.size)
 
 
 def shorter(name: str, at: int) -> UnreadableError:
     """Return the error for a file that became shorter after it was opened (API-11)."""
-    return UnreadableError(
-        f"{name}: the file became shorter while it was read, and has no data at byte {at:,}",
-        "API_TRUNCATED",
-        "API-11",
-    )
+    text = f"{name}: the file became shorter while it was read, and has no data at byte {at:,}"
+    return UnreadableError(text, "API_TRUNCATED", "API-11")
 
 
 def unreadable(name: str, at: int, err: OSError) -> UnreadableError:

@@ -47,19 +47,13 @@ def shown_name(name: object, limit: int = MAX_NAME) -> str:
 
 
 def quote_some(names: Collection[str], limit: int = 8) -> str:
-    """Quote the first ``limit`` names. If there are more, add the total number of names.
-
-    Return a dash if there are no names.
-    """
+    """Quote the first ``limit`` names, with the number of all if there are more, or return a dash."""
     tail = f", … ({len(names):,})" if len(names) > limit else ""
     return (", ".join(map(quote, islice(names, limit))) or "-") + tail
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """Format any value for display in at most ``limit`` characters.
-
-    If ``repr`` fails, name the type instead.
-    """
+    """Format any value for display in at most ``limit`` characters."""
     if isinstance(value, str):
         return quote(value, limit)
     try:

@@ -23,9 +23,10 @@ from ..rules.faults import Fault, JsonPath, render_path
 from ..rules.sarif import (
     MAX_RESULTS,
     RULE_INDEX,
+    RULES,
     cwe_reference,
     message_text,
-    rule_descriptors,
+    rule_descriptor,
     taxonomies,
 )
 
@@ -149,7 +150,7 @@ class SarifLog:
             "organization": "safetensors-conformance",
             "version": version("safetensors-conformance"),
             "shortDescription": {"text": "Checks files against the rules of the safetensors format."},
-            "rules": rule_descriptors(),
+            "rules": [rule_descriptor(rule) for rule in RULES],
             "supportedTaxonomies": [{"name": "CWE", "index": 0}],
         }
         invocation: Json = {

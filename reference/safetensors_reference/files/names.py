@@ -53,15 +53,12 @@ class FileInput(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """Files of one folder, sorted by name.
+    """Files of one folder, sorted by name."""
 
-    ``store`` is None for local files. ``listed`` is True if the items include every model file in the folder.
-    """
-
-    store: str | None
+    store: str | None  # None for local files
     items: Iterable[FileInput]
     has_index: bool
-    listed: bool = False
+    listed: bool = False  # whether the items include every model file in the folder
 
     @classmethod
     def of(cls, items: list[FileInput], store: str | None = None, *, listed: bool = False) -> Folder:
@@ -88,10 +85,8 @@ def is_address(name: str) -> bool:
 
 
 def beside(address: str, name: str) -> str:
-    """Return the path or address of the file ``name`` in the folder of ``address``.
-
-    On a web server, the name is percent-encoded, and the query string of the address is dropped.
-    """
+    """Return the path or address of the file ``name`` in the folder of ``address``."""
+    # On a web server, the name is percent-encoded, and the query string of the address is dropped.
     first, chained, rest = address.partition("::") if "://" in address else (address, "", "")
     if chained and "://" not in first:
         return f"{first}::{beside(rest, name)}"
@@ -128,10 +123,8 @@ def sibling_name(name: str, number: int) -> str:
 
 
 def index_stem(name: str) -> str | None:
-    """Return the stem that the shards of an index usually have, or None if ``name`` is not an index.
-
-    The index ``m.safetensors.index.fp16.json`` has shards such as ``m.fp16-00001-of-00002.safetensors``.
-    """
+    """Return the stem that the shards of an index usually have, or None if ``name`` is not an index."""
+    # m.safetensors.index.fp16.json has shards such as m.fp16-00001-of-00002.safetensors.
     match = _INDEX.fullmatch(name) if name.endswith(".json") else None
     if match is None:
         return None
@@ -152,17 +145,13 @@ def is_index(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """Files that may form a model. Some loaders use ``rivals`` instead of some or all of the other files.
-
-    ``strays`` are all other files without a number. They matter because some loaders read every file in a
-    folder.
-    """
+    """Files that may form a model."""
 
     stem: str
     index: str | None
     numbers: tuple[str, ...]
-    rivals: tuple[str, ...] = ()
-    strays: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()  # used by some loaders instead of some or all of the other files
+    strays: tuple[str, ...] = ()  # all others without a number: some loaders read every file in a folder
 
     @property
     def files(self) -> set[str]:
@@ -174,19 +163,19 @@ def find_models(names: Iterable[str]) -> list[ModelFiles]:
     """Return those models in a folder that consist of several files. Models with an index come first."""
     sets: dict[str, dict[int, list[str]]] = {}
     indexes: dict[str, str] = {}
+    files: set[str] = set()
     single: set[str] = set()
     for name in names:
         stem = index_stem(name)
         if stem is not None:
             indexes[name] = stem
         elif name.endswith(SUFFIX):
+            files.add(name)
             found = parse_shard_number(name)
             if found is None:
                 single.add(name)
             else:
                 sets.setdefault(found.stem, {}).setdefault(found.total, []).append(name)
-    numbered = (name for counts in sets.values() for group in counts.values() for name in group)
-    files = single.union(numbered)
     consolidated = {name for name in files if name.startswith(CONSOLIDATED)}
 
     def model(stem: str, index: str | None, numbers: Collection[str], others: Collection[str]) -> ModelFiles:
@@ -212,30 +201,17 @@ def find_models(names: Iterable[str]) -> list[ModelFiles]:
 
 
 def missing_numbers(numbers: Collection[int], count: int) -> list[tuple[int, int]]:
-    """Return the ranges (first, last) of missing shards in a model of ``count`` shards.
-
-    The shards are numbered from 0 or 1.
-    """
+    """Return the ranges (first, last) of missing shards of ``count``, which are numbered from 0 or 1."""
     first = 0 if 0 in numbers else 1
     end = first + count
-    gaps = []
-    expected = first
-    for number in sorted({n for n in numbers if n < end}):
-        if number > expected:
-            gaps.append((expected, number - 1))
-        expected = number + 1
-    if expected < end:
-        gaps.append((expected, end - 1))
-    return gaps
+    present = [first - 1, *sorted({n for n in numbers if n < end}), end]
+    return [(before + 1, after - 1) for before, after in pairwise(present) if after > before + 1]
 
 
 def find_gaps(names: Iterable[str]) -> dict[str, str]:
-    """Find gaps in names such as ``out-00001.safetensors``, which do not contain the number of files.
-
-    Return a mapping of the first name after each gap to the first missing name. Gaps are reported only if at
-    least three files exist and more files exist than are missing. Otherwise, the numbers may have another
-    meaning, such as training steps.
-    """
+    """Map the first name after each gap in names such as ``out-00001.safetensors`` to the missing name."""
+    # Unless at least three files exist, and more than are missing, the numbers may have another meaning, such
+    # as training steps.
     sets: dict[str, dict[int, str]] = {}
     for name in names:
         match = _COUNTED.fullmatch(name)

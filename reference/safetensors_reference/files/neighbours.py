@@ -56,10 +56,7 @@ def _plain(name: str) -> str:
 
 @lru_cache(maxsize=4)
 def _names(folder: str, changed: int) -> dict[str, list[str]]:  # noqa: ARG001 - part of the key
-    """Return the names in a folder, grouped by the name of the complete file.
-
-    For speed, these names are cached, because many files of a model may be missing.
-    """
+    """Return the names in a folder by complete name, cached because many files of a model may be missing."""
     out: dict[str, list[str]] = {}
     with os.scandir(folder) as entries:
         for entry in islice(entries, MAX_NAMES):

@@ -13,23 +13,19 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ..header.read import framing_fault
 from ..rules.errors import PortableError
 from ..source import PathSource, UnreadableError
+from .names import FileInput
 from .neighbours import describe_missing
-
-if TYPE_CHECKING:
-    from .names import FileInput
 
 Result = TypeVar("Result")
 Need = Callable[[bytes, int], int]
 """Function that receives the first bytes and the size of a file and returns how many bytes to read."""
 FIRST = 64 << 10
-"""Number of bytes in the first request. Most headers are shorter, so a larger request would usually fetch
-bytes of the data buffer.
-"""
+"""Bytes in the first request. Most headers are shorter, so a larger request would usually fetch data."""
 LOCAL_FIRST = 32 << 10
 ATTEMPTS = 5
 FIRST_WAIT = 0.1
@@ -77,12 +73,9 @@ def time_for(count: int) -> float:
 
 
 class TransientError(NotReadError):
-    """Raised for a failure that a retry may fix.
+    """Raised for a failure that a retry may fix."""
 
-    ``after`` is the number of seconds that the server asks clients to wait.
-    """
-
-    after = 0.0
+    after = 0.0  # seconds that the server asks clients to wait
 
 
 class FileRange(NamedTuple):
@@ -144,10 +137,7 @@ class Fetcher:
         raise NotImplementedError
 
     async def is_unchanged(self, item: FileInput, head: Head) -> bool:
-        """Return whether a file with faults still has the same version and size.
-
-        Raises the same errors as ``part``.
-        """
+        """Return whether a file with faults still has the same version and size, or raise like ``part``."""
         raise NotImplementedError
 
     async def head(self, item: FileInput, need: Need = bytes_needed) -> Head:
@@ -191,15 +181,13 @@ def _opened(item: FileInput) -> Iterator[PathSource]:
         with PathSource(item.address) as source:
             yield source
     except UnreadableError as err:
-        verdict: NotRead = "unreadable"
-        if err.code == "API_TRUNCATED":
-            verdict = "changed"
-        elif isinstance(err.__cause__, FileNotFoundError | NotADirectoryError):
+        note, cause = str(err).rpartition(": ")[2], err.__cause__
+        verdict: NotRead = "changed" if err.code == "API_TRUNCATED" else "unreadable"
+        if isinstance(cause, FileNotFoundError | NotADirectoryError):
             verdict = "missing"
-        elif isinstance(err.__cause__, PermissionError):
+        elif isinstance(cause, PermissionError):
             verdict = "refused"
-        note = str(err).rpartition(": ")[2]
-        if isinstance(err.__cause__, FileNotFoundError):
+        if isinstance(cause, FileNotFoundError):
             note += describe_missing(item.address)
         raise NotReadError(verdict, note) from err
 
@@ -221,9 +209,8 @@ class Requests:
         first = await self.part(0, FIRST)
         listed = self.item.size
         if listed is not None and listed != first.size:
-            raise TransientError(
-                "changed", f"the listing says {listed:,} bytes, but the file now has {first.size:,} bytes"
-            )
+            text = f"the listing says {listed:,} bytes, but the file now has {first.size:,} bytes"
+            raise TransientError("changed", text)
         whole = need(first.data, first.size)
         held = 0
         data = first.data
@@ -257,23 +244,16 @@ async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Res
     try:
         return await asyncio.wait_for(work, seconds)
     except TimeoutError as err:
-        raise NotReadError(
-            "unreachable", f"the file could not be read within {seconds:,.0f} s, including retries"
-        ) from err
+        text = f"the file could not be read within {seconds:,.0f} s, including retries"
+        raise NotReadError("unreachable", text) from err
 
 
 async def with_retries(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Await ``ask()`` up to ``ATTEMPTS`` times, as long as it raises TransientError.
-
-    The delays between attempts are random and increase.
-    """
-    attempt = 1
-    while True:
+    """Await ``ask()`` up to ``ATTEMPTS`` times with growing delays, as long as it raises TransientError."""
+    for attempt in range(1, ATTEMPTS):
         try:
             return await ask()
         except TransientError as err:
-            if attempt >= ATTEMPTS:
-                raise
             pause = max(FIRST_WAIT, random.uniform(0, FIRST_WAIT * 2**attempt), err.after)  # noqa: S311
         await asyncio.sleep(min(pause, LONGEST_WAIT))
-        attempt += 1
+    return await ask()

@@ -48,10 +48,7 @@ def file_system(store: str, **options: Any) -> Any:
 
 
 def open_store(address: str, **options: Any) -> tuple[str, Any, str]:
-    """Return the store of an address, the file system of the store, and the path within the store.
-
-    Raises SourceError.
-    """
+    """Return the store of an address, its file system and the path within it. Raises SourceError."""
     try:
         from fsspec.core import url_to_fs
 
@@ -169,9 +166,8 @@ def _pages(top: str) -> Iterator[Folder]:
             yield Folder.problem(place, error_text(err))
             lost = lost + 1 if isinstance(err, NotReadError) and err.verdict == "unreachable" else 0
             if lost == MAX_FAILED_PAGES and places:
-                yield Folder.problem(
-                    top, f"{lost} consecutive pages could not be read; the other pages were skipped"
-                )
+                text = f"{lost} consecutive pages could not be read; the other pages were skipped"
+                yield Folder.problem(top, text)
                 return
             continue
         lost = 0
@@ -182,9 +178,8 @@ def _pages(top: str) -> Iterator[Folder]:
             problems.append(TOO_DEEP)
             below = []
         if count + len(below) > MAX_PAGES:
-            problems.append(
-                f"{top} has more than {MAX_PAGES:,} folders; give the other folders on the command line"
-            )
+            text = f"{top} has more than {MAX_PAGES:,} folders; give the other folders on the command line"
+            problems.append(text)
             below = below[: MAX_PAGES - count]
         count += len(below)
         places.extendleft(reversed(below))
@@ -258,10 +253,8 @@ class StoreFetcher(Fetcher):
         if end > start:
             data = await self._call("cat_file", item.path, start=start, end=end, count=end - start)
         if len(data) != end - start:
-            raise TransientError(
-                "changed",
-                f"the store returned {len(data):,} bytes instead of {end - start:,} from byte {start:,}",
-            )
+            text = f"the store returned {len(data):,} bytes instead of {end - start:,} from byte {start:,}"
+            raise TransientError("changed", text)
         return FileRange(data, size, tag)
 
     async def is_unchanged(self, item: FileInput, head: Head) -> bool:

@@ -43,10 +43,7 @@ REFRESH = 0.1
 
 
 def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
-    """Yield the files of all sources of an audit, grouped by folder and sorted.
-
-    A source is a file, a directory or an address that fsspec can open. Raises SourceError.
-    """
+    """Yield the files of all sources of an audit, grouped by folder and sorted. Raises SourceError."""
     for source in filter(is_address, sources):
         from .stores import open_store
 
@@ -191,10 +188,7 @@ def _item(line: str) -> tuple[str | None, FileInput]:
 
 
 class ProgressBar:
-    """Progress bar on standard error. Print results only while the bar is ``hidden``.
-
-    To estimate the remaining time, a thread counts the files in those ``sources`` that are local directories.
-    """
+    """Progress bar on standard error; print results only while it is ``hidden``."""
 
     def __init__(self, sources: Sequence[str] = (), console: Console | None = None) -> None:
         self._sources, self._console = sources, console
@@ -210,6 +204,7 @@ class ProgressBar:
         return self
 
     def _count(self) -> None:
+        # A thread counts the files of local directories, to estimate the remaining time.
         folders = (folder for source in self._sources if os.path.isdir(source) for folder in _walk(source))  # noqa: PTH112
         self._total = sum(sum(1 for _ in folder.items) for folder in folders)
 

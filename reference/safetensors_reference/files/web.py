@@ -9,9 +9,10 @@ import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
+from .names import FileInput
 from .reading import (
     LARGEST,
     Fetcher,
@@ -22,9 +23,6 @@ from .reading import (
     bytes_needed,
     time_for,
 )
-
-if TYPE_CHECKING:
-    from .names import FileInput
 
 REDIRECTS = 5
 REDIRECT = (301, 302, 303, 307, 308)
@@ -45,21 +43,15 @@ _LINK = re.compile(
 
 
 class RequestTarget(NamedTuple):
-    """Address of a request.
-
-    ``first`` is the address before any redirect. ``home`` is True if no redirect led to another origin.
-    """
+    """Address of a request, and of the one before any redirect."""
 
     url: str
     first: str
-    home: bool = True
+    home: bool = True  # whether no redirect led to another origin
 
 
 class Web:
-    """Sends requests with the settings of ``fs``.
-
-    ``headers`` are sent only to the origin of the first address.
-    """
+    """Sends requests with the settings of ``fs``, and ``headers`` to the origin of the first address only."""
 
     def __init__(self, fs: Any, headers: Mapping[str, str] | None = None) -> None:
         self.fs, self.headers = fs, dict(headers or {})
@@ -70,10 +62,7 @@ class Web:
     async def get(
         self, place: RequestTarget, fields: Mapping[str, str], count: int
     ) -> AsyncIterator[tuple[Any, RequestTarget]]:
-        """Follow redirects and yield the response and its address.
-
-        Raises NotReadError, even for network errors that occur inside the ``with`` block.
-        """
+        """Follow redirects and yield the response and its address. Network errors become NotReadError."""
         import aiohttp
 
         seconds = time_for(count)
@@ -123,9 +112,8 @@ class Web:
         here = URL(place.url)
         target = here.join(URL(location))
         if target.scheme not in ("http", "https") or not target.host:
-            raise NotReadError(
-                "unreachable", f"redirected to an address that must not be followed: {location[:80]!r}"
-            )
+            text = f"redirected to an address that must not be followed: {location[:80]!r}"
+            raise NotReadError("unreachable", text)
         if target.origin() == here.origin():
             return place._replace(url=str(target))
         first = URL(place.first).host or ""
@@ -145,10 +133,7 @@ class Web:
         return self._host_scopes[host]
 
     async def links(self, address: str) -> tuple[list[str], bool]:
-        """Return the links of a page to addresses below it, and whether any link was too long.
-
-        Raises NotReadError.
-        """
+        """Return the links of a page to addresses below it, and whether any was too long."""
         fields = {"Accept-Encoding": "identity"}
         data = bytearray()
         async with self.get(RequestTarget(address, address), fields, USUAL_PAGE) as (answer, _):
@@ -156,9 +141,8 @@ class Web:
             if answer.status != 200:
                 raise NotReadError("unreadable", f"status {answer.status}")
             if answer.headers.get("Content-Encoding", "identity") != "identity":
-                raise NotReadError(
-                    "unreadable", "the page is compressed, although the request did not allow it"
-                )
+                text = "the page is compressed, although the request did not allow it"
+                raise NotReadError("unreadable", text)
             kind = answer.headers.get("Content-Type", "text/html").partition(";")[0].strip().lower()
             if kind != "text/html":
                 raise NotReadError("unreadable", "the page is not HTML")
@@ -170,10 +154,7 @@ class Web:
 
 
 class WebFetcher(Fetcher):
-    """Reads ranges over HTTP.
-
-    Unlike the HTTP file system of fsspec, this fetcher checks each response (NET-01).
-    """
+    """Reads ranges over HTTP. Unlike the file system of fsspec, it checks each response (NET-01)."""
 
     def __init__(self, web: Web) -> None:
         self.web = web
@@ -205,22 +186,18 @@ async def _read_range(answer: Any, start: int, count: int) -> FileRange:
     if status == 416 and content_range == "bytes */0":
         return FileRange(b"", 0, fields.get("ETag", "").strip('"'))
     if status in (200, 416):
-        raise NotReadError(
-            "no-ranges", f"status {status} for a range request: the server sends only whole files"
-        )
+        text = f"status {status} for a range request: the server sends only whole files"
+        raise NotReadError("no-ranges", text)
     if status != 206:
         raise NotReadError("unreachable", f"status {status}")
-    if fields.get("Content-Encoding", "identity") != "identity" or "multipart" in fields.get(
-        "Content-Type", ""
-    ):
+    parts = "multipart" in fields.get("Content-Type", "")
+    if parts or fields.get("Content-Encoding", "identity") != "identity":
         raise NotReadError("no-ranges", "the response is compressed or has several parts")
     first, last, size = _parse_content_range(content_range)
     if first != start or last != min(start + count, size) - 1:
-        raise NotReadError(
-            "no-ranges",
-            f"the response has Content-Range {content_range[:80]}, but bytes {start}-{start + count - 1} "
-            "were requested",
-        )
+        requested = f"bytes {start}-{start + count - 1} were requested"
+        text = f"the response has Content-Range {content_range[:80]}, but {requested}"
+        raise NotReadError("no-ranges", text)
     data = await answer.content.readexactly(last - first + 1)
     if await answer.content.read(1):
         raise NotReadError("no-ranges", "the response has more bytes than requested")
@@ -287,9 +264,8 @@ def check_status(answer: Any) -> None:
 async def client(**kwargs: Any) -> Any:
     import aiohttp
 
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), **{**kwargs, "auto_decompress": False}
-    )
+    connector = aiohttp.TCPConnector(limit=0)
+    return aiohttp.ClientSession(connector=connector, **{**kwargs, "auto_decompress": False})
 
 
 async def archive_client(**kwargs: Any) -> Any:

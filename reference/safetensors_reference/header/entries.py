@@ -56,7 +56,6 @@ class EntryReader:
     """Reads tensor entries and metadata, and reports faults to ``sink(fault, tolerated)``.
 
     Each method returns the value that the JSON nodes represent, or None if a fault makes that impossible.
-    ``options`` maps each choice to the selected option.
     """
 
     def __init__(self, sink: Callable[[Fault, bool], None], base: int, options: dict[str, str]) -> None:
@@ -74,10 +73,7 @@ class EntryReader:
         choice: str | None = None,
         tolerated: bool | None = None,
     ) -> None:
-        """Report a fault.
-
-        By default, the fault is tolerated if an option other than ``reject`` is selected for its choice.
-        """
+        """Report a fault, by default as tolerated if the profile does not reject its choice."""
         if tolerated is None:
             tolerated = choice is not None and self._options[choice] != "reject"
         start, end = self._base + node.start, self._base + node.end
@@ -287,10 +283,7 @@ class EntryReader:
 
 
 def _product(dims: Iterable[int]) -> int | None:
-    """Multiply ``dims``, stopping at the first 64-bit overflow.
-
-    A hostile shape may have many dimensions.
-    """
+    """Multiply ``dims``, stopping at the first 64-bit overflow: a hostile shape may be long."""
     product = 1
     for dim in dims:
         product *= dim
@@ -439,10 +432,7 @@ class Entries(Sequence[Entry]):
         self._places = array("I")
 
     def put(self, entry: Entry, *, hidden: bool = False) -> Entry | None:
-        """Add an entry, and return the entry of the same name that it replaces, if any.
-
-        A hidden entry replaces no other entry, and no other entry replaces it.
-        """
+        """Add an entry, and return the one that it replaces. No hidden entry replaces or is replaced."""
         number = None if hidden else self.names.find(entry.name)
         old = None if number is None else self[number]
         if number is None:
@@ -520,12 +510,7 @@ class Tensors(Rows):
 
 
 class Ranges(Sequence[Range]):
-    """Byte ranges of the entries in ``first`` and then of those in ``entries``.
-
-    Entries without a range are skipped.
-
-    ``base`` is added to the position of each declaration.
-    """
+    """Byte ranges of all entries that have one; ``base`` is added to the position of each declaration."""
 
     def __init__(self, first: list[Entry], entries: Entries, base: int) -> None:
         self._first = [e for e in first if e.offsets is not None]

@@ -27,9 +27,7 @@ from .model import Header, Range
 
 RESERVED = "__metadata__"
 FAULT_LIMIT = 10_000
-"""Maximum number of faults collected per file. The reader stops there so that a hostile file cannot exhaust
-memory.
-"""
+"""Maximum number of faults collected per file, so that a hostile file cannot exhaust memory."""
 _BOM = b"\xef\xbb\xbf"
 _JSON_SPACE = b" \t\n\r"
 

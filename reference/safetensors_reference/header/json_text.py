@@ -117,13 +117,10 @@ class Abandon(Exception):  # noqa: N818 - control flow, invisible to users
 
 
 class TooDeep(Abandon):
-    """Raised when a value is nested too deeply.
+    """Raised when a value is nested too deeply."""
 
-    The value begins at ``at``. ``key`` is its key if it is a member of an object.
-    """
-
-    key: Node | None = None
-    at: int = 0
+    key: Node | None = None  # of the value, if it is a member of an object
+    at: int = 0  # start of the value
 
 
 class JsonReader:
@@ -477,10 +474,7 @@ class Unfinished(Long):
 
 
 def unfinished(data: bytes, at: int, end: int, depth: int) -> Node:
-    """Return the unfinished container that begins at ``at`` and was read up to ``end``.
-
-    ``depth`` is the number of containers around it.
-    """
+    """Return the container that begins at ``at`` inside ``depth`` others and was read up to ``end``."""
     reader = _silent(data, at)
     first = reader.skip_space()
     start = reader.pos
@@ -496,10 +490,7 @@ def _silent(data: bytes, pos: int) -> JsonReader:
 
 
 def whole_number(text: str) -> bool:
-    """Return whether a JSON number is a whole number of at least 0, such as 1.0, 1e3 or -0.
-
-    Only the first digits of the exponent are converted.
-    """
+    """Return whether a JSON number is a whole number of at least 0, such as 1.0, 1e3 or -0."""
     match = _PARTS.fullmatch(text)
     assert match is not None
     sign, whole, fraction, exponent = match.groups("")

@@ -10,21 +10,15 @@ import binascii
 import codecs
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ..rules.book import HEADER_CAP
 from ..rules.faults import Fault, Likeness
 from ..source import Source, UnreadableError
 from ..text import quote, visible
-
-if TYPE_CHECKING:
-    from .model import Range
+from .model import Range
 
 SAMPLE = 32 << 10
-"""Number of bytes that are examined at the start of a file.
-
-Every source has already read at least this many bytes, so examining them costs nothing.
-"""
+"""Number of bytes that are examined at the start of a file. Every source has already read them."""
 CUT_SHORT = "cut-short"
 _MAX_TEXT = 4096
 _MIN_ZEROS = 16
@@ -115,7 +109,6 @@ _FORMS = (
 def likeness(head: bytes, size: int, extra: int | None = None) -> Likeness | None:
     """Return the kind of file that an invalid file looks like, or None if it is not recognized.
 
-    ``head`` contains the first ``SAMPLE`` of the ``size`` bytes of the file, or all bytes of a shorter file.
     ``extra`` is the number of bytes after the data, or None if the header does not tell where the data ends.
     """
     if not size:
@@ -159,11 +152,7 @@ def _has_header(head: bytes) -> bool:
 
 
 def _ends_in_header(source: Source, head: bytes) -> bool:
-    """Return whether a file ends within its header. If not, the header length is wrong.
-
-    This function returns False for long headers in an audit, because an audit does not read the end of the
-    file.
-    """
+    """Return whether a file ends within its header. If not, the header length is wrong."""
     depth = 0
     for found in re.finditer(rb'"(?:[^"\\]|\\.)*"?|[{}]', head[8:], re.DOTALL):
         depth += {b"{": 1, b"}": -1}.get(found[0], 0)
@@ -173,17 +162,13 @@ def _ends_in_header(source: Source, head: bytes) -> bool:
         return True
     try:
         tail = source.read(source.size - _TAIL, _TAIL)
-    except UnreadableError:
+    except UnreadableError:  # an audit does not read the end of a file
         return False
     return tail.isascii() and tail.decode().isprintable()  # unlike data
 
 
 def _is_object(text: bytes, length: int, size: int) -> bool:
-    """Return whether the first ``length`` bytes of ``text`` may be a header.
-
-    ``size`` is the number of bytes from the start of ``text`` to the end of the file. ``text`` may be
-    shorter.
-    """
+    """Return whether ``text``, with ``size`` bytes up to the end of the file, may begin with a header."""
     ends = text[length - 1 : length] in (b"}", b" ", b"")  # empty if it is not among the first bytes
     return 2 <= length <= min(HEADER_CAP, size) and text[:1] == b"{" and ends
 

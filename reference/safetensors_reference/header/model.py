@@ -63,10 +63,7 @@ def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[TensorRow]:
 
 
 class AlignedShare(NamedTuple):
-    """Number of tensors that are aligned to ``boundary``, and number of their bytes.
-
-    Tensors without data are not counted.
-    """
+    """Number of tensors with data that are aligned to ``boundary``, and number of their bytes."""
 
     boundary: int
     tensors: int
@@ -106,10 +103,7 @@ class Header(NamedTuple):
         return 8 + self.length
 
     def in_offset_order(self) -> list[TensorInfo]:
-        """Return the entries in byte order.
-
-        An empty tensor comes before a tensor that begins at the same position.
-        """
+        """Return the entries in byte order, an empty tensor before one that begins at the same position."""
         return sorted(self.tensors.values(), key=lambda t: (t.begin, t.end))
 
 

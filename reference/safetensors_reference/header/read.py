@@ -63,10 +63,7 @@ _decode_metadata = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class ProvedEntries(Rows):
-    """Tensor entries as msgspec decoded them.
-
-    Objects are created only on access, because a caller may need only a few of them.
-    """
+    """Tensor entries as msgspec decoded them. Objects are created only on access."""
 
     __slots__ = ("_entries",)
 
@@ -91,9 +88,7 @@ class ProvedEntries(Rows):
 
 
 def framing_fault(prefix: bytes, size: int) -> Fault | None:
-    """Check the first 8 bytes of a file of ``size`` bytes.
-
-    Return the fault in these bytes, or None if a header can follow.
+    """Return the fault in the first 8 bytes of a file of ``size`` bytes, or None if a header can follow.
 
     Every reader calls this function before it reads a header, so a hostile length cannot cause a large
     allocation. The limit of a header is enforced nowhere else.
@@ -157,10 +152,7 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
 def explain_source(
     source: Source, profile: ProfileName = "hardened", raw: bytes | Fault | None = None
 ) -> Explanation:
-    """Explain an open source, except for its likeness.
-
-    If ``read_raw`` has already read its header, pass the result as ``raw``.
-    """
+    """Explain an open source, except for its likeness; ``raw`` is the result of ``read_raw``, if known."""
     check_profile(profile)
     try:
         raw = read_raw(source) if raw is None else raw
@@ -261,10 +253,7 @@ _Sizes = defaultdict[str, dict[tuple[int, ...], int]]
 
 
 def _follow(entries: Iterable[_Entry], at: int | None, sizes: _Sizes) -> int | None:
-    """Check the sizes of entries, and whether their byte ranges follow each other, beginning at ``at``.
-
-    Return the end of the last entry, or None if the byte ranges are not contiguous.
-    """
+    """Check the sizes of entries, and return where their byte ranges end if they continue at ``at``."""
     for entry in entries:
         span = entry.data_offsets
         begin, end = span.begin, span.end

@@ -29,24 +29,20 @@ from ..text import plural, quote, shorten, shown, without_name
 from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, IndexNote, IndexText, read_index
 
 IndexPath = str | os.PathLike[str]
-_WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0+")
+_WHOLE = re.compile(r"(0|[1-9][0-9]*)(?:\.0+)?")
 DIGITS = 20
 """Maximum number of digits of a number that is converted; 2^64 has this many digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """State of one shard.
-
-    ``header`` and ``faults`` are the result of reading the shard. For a shard that was not read, ``absent``
-    or ``unread`` says why: an absent shard is a fault, while the validity of an unread shard is unknown.
-    """
+    """State of one shard: the result of reading it, or the reason why it was not read."""
 
     header: Header | None = None
     faults: Sequence[Fault] = ()
     tolerated: Sequence[Fault] = ()
-    absent: str | None = None
-    unread: str | None = None
+    absent: str | None = None  # which is a fault
+    unread: str | None = None  # so its validity is unknown
     link: str | None = None
     looks_like: Likeness | None = None
 
@@ -213,10 +209,7 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
     seen = explain_index(path, profile)
     if seen.faults:
         raise InvalidIndexError(seen)
-    headers: dict[str, Header] = {}
-    for shard, explanation in seen.shards.items():
-        assert explanation.header is not None
-        headers[shard] = explanation.header
+    headers = {shard: each.header for shard, each in seen.shards.items() if each.header is not None}
     tensors = {
         name: ShardedTensor(shard, headers[shard].tensors[name]) for name, shard in seen.weight_map.items()
     }
@@ -229,12 +222,9 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
 def check_shards(
     text: IndexText, lookup: ShardLookup, findings: FaultCollector
 ) -> tuple[dict[str, Header], dict[str, str]]:
-    """Compare all usable shards with the weight_map.
+    """Compare all usable shards with the weight_map, and report their faults where it first mentions them.
 
-    Faults of a shard get the position where the index first mentions the shard.
-
-    Return two mappings with shard names as keys: the headers of the shards without faults, and the reasons
-    why shards were not read.
+    Return the headers of the shards without faults, and the reasons why shards were not read.
     """
     headers: dict[str, Header] = {}
     unread: dict[str, str] = {}
@@ -284,26 +274,19 @@ def _check_contents(text: IndexText, headers: Mapping[str, Header], findings: Fa
 
 def _check_surplus(text: IndexText, name: str, shards: list[str], findings: FaultCollector) -> None:
     mapped = text.weight_map.get(name)
-    if mapped is None:
-        # The missing member has no position, so use the one where it would be added.
-        start = end = text.map_end
-        path: tuple[str, ...] = (WEIGHT_MAP,)
-        mismatch: str | None = "the index does not map"
-    else:
-        start, end = mapped.start, mapped.end
-        path = (WEIGHT_MAP, name)
-        # A value that is not a string has already been reported.
-        mismatch = None if mapped.shard is None else f"the index maps to {quote(mapped.shard)}"
+    # A missing member has no position, so use the one where it would be added.
+    start, end = (text.map_end, text.map_end) if mapped is None else (mapped.start, mapped.end)
+    path = (WEIGHT_MAP,) if mapped is None else (WEIGHT_MAP, name)
+    right = shards[0]
     if mapped is not None and mapped.shard in shards:
         right = mapped.shard
-    else:
-        right = shards[0]
-        if mismatch is not None:
-            message = f"{quote(right)} contains tensor {quote(name)}, which {mismatch}"
-            findings.add(Fault("IDX_TENSOR_UNINDEXED", "IDX-10", message, start, end, path))
+    elif mapped is None or mapped.shard is not None:  # another value has already been reported
+        found = "does not map" if mapped is None else f"maps to {quote(mapped.shard or '')}"
+        message = f"{quote(right)} contains tensor {quote(name)}, which the index {found}"
+        findings.add(Fault("IDX_TENSOR_UNINDEXED", "IDX-10", message, start, end, path))
     for shard in shards:
         if shard != right:
-            message = f"{quote(shard)} contains tensor {quote(name)}, which is also in {quote(right or '')}"
+            message = f"{quote(shard)} contains tensor {quote(name)}, which is also in {quote(right)}"
             findings.add(Fault("IDX_TENSOR_DUPLICATE", "IDX-11", message, start, end, path))
 
 
@@ -337,10 +320,5 @@ def _check_total(
 
 
 def _whole(node: Node) -> int | None:
-    if plain_integer(node) and len(node.text) <= DIGITS:
-        return int(node.text)
-    if node.kind == "number" and len(node.text) <= 2 * DIGITS:
-        match = _WHOLE.fullmatch(node.text)
-        if match is not None and len(match[1]) <= DIGITS:
-            return int(match[1])
-    return None
+    match = _WHOLE.fullmatch(node.text) if node.kind == "number" else None
+    return None if match is None or len(match[1]) > DIGITS or len(match[0]) > 2 * DIGITS else int(match[1])

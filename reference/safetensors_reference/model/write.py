@@ -10,7 +10,6 @@ import stat
 from collections.abc import Callable, Mapping
 from operator import index as as_int
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 from ..files.names import INDEX_SUFFIX, shard_name
@@ -195,9 +194,8 @@ def _index_text(
     except TypeError:
         total_size = -1
     if not 0 <= total_size <= U64_MAX:
-        raise WriteError(
-            f"total_size is {shown(given)}, not a number of bytes", "IDX_SIZE_MISMATCH", "IDX-03"
-        )
+        text = f"total_size is {shown(given)}, not a number of bytes"
+        raise WriteError(text, "IDX_SIZE_MISMATCH", "IDX-03")
     more: dict[str, object] = {TOTAL_SIZE: total_size, **(metadata or {})}
     if more[TOTAL_SIZE] != total_size:
         text = f"total_size is {total_size:,}, but {shown(more[TOTAL_SIZE], 40)} in the metadata"
@@ -207,9 +205,8 @@ def _index_text(
         # Use ASCII escapes, because some loaders open the text in the default encoding of their system.
         text = json.dumps({METADATA: more, WEIGHT_MAP: dict(weight_map)}, indent=2, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as err:
-        raise WriteError(
-            f"the metadata cannot be written as JSON: {shorten(str(err))}", "WRT_BAD_METADATA", "WRT-10"
-        ) from err
+        text = f"the metadata cannot be written as JSON: {shorten(str(err))}"
+        raise WriteError(text, "WRT_BAD_METADATA", "WRT-10") from err
     data = text.encode() + b"\n"
     if len(data) > INDEX_CAP:
         text = f"the index would have {len(data):,} bytes, but readers accept at most {INDEX_CAP:,} bytes"
@@ -235,10 +232,7 @@ def _check_target(path: Path) -> None:
 
 
 class _FileReplacement:
-    """Moves files to their final names, and restores the previous files after an error.
-
-    Links are not followed.
-    """
+    """Moves files to their final names, without following links, and restores the old ones after errors."""
 
     def __init__(self, aside: Path) -> None:
         self._aside = aside
@@ -260,9 +254,7 @@ class _FileReplacement:
         self.remove(path)
         source.replace(path)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             shutil.rmtree(self._aside, ignore_errors=True)
             return

@@ -74,13 +74,8 @@ class Choice:
     points: tuple[int, ...] = ()
 
     def expected(self, profile: str | None) -> str | None:
-        """Return the option that a profile requires, or None if the choice is open.
-
-        If ``profile`` is None, return the option that is required without a profile.
-        """
-        if profile is None:
-            return self.required
-        return self.positions[profile]
+        """Return the option that is required, without a profile if it is None, or None if it is open."""
+        return self.required if profile is None else self.positions[profile]
 
     def takers(self, option: str | None) -> list[str]:
         """Return the profiles that choose ``option`` or, if it is None, those that leave the choice open."""
@@ -89,15 +84,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class RuleBook:
-    """All rules, choices and fault codes, in the order of the data files.
-
-    ``points`` maps the number of each disputed point of the format to its title.
-    """
+    """All rules, choices and fault codes, in the order of the data files."""
 
     rules: dict[str, Rule]
     choices: dict[str, Choice]
     codes: dict[str, str]
-    points: dict[int, str] = field(default_factory=dict)
+    points: dict[int, str] = field(default_factory=dict)  # titles of the disputed points of the format
 
     @cached_property
     def digest(self) -> str:

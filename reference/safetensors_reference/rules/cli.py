@@ -43,9 +43,8 @@ def build(check: bool, output: Path | None) -> None:
     """
     folder = output or docs_folder()
     if folder is None:
-        raise click.UsageError(
-            "this package is not in a checkout of the project; give a folder with --output"
-        )
+        text = "this package is not in a checkout of the project; give a folder with --output"
+        raise click.UsageError(text)
     stale = []
     for name, generate in PAGES.items():
         path = folder / name
@@ -96,10 +95,8 @@ def show(identifier: str) -> None:
         return
     if key in book.rules:
         lines = _rule(book.rules[key])
-    elif key in book.choices:
-        lines = _choice(book.choices[key])
     else:
-        lines = _code(key)
+        lines = _choice(book.choices[key]) if key in book.choices else _code(key)
     for line in lines:
         click.echo(line)
 

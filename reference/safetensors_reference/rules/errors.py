@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ..text import plural, printable, shorten
-
-if TYPE_CHECKING:
-    from .faults import Fault, Likeness
+from .faults import Fault, Likeness
 
 
 class PortableError(Exception):
-    """An exception that can be pickled whatever arguments its ``__init__`` needs.
-
-    A process pool can therefore pass it from one process to another.
-    """
+    """An exception that can be pickled, as in a process pool, whatever arguments its ``__init__`` needs."""
 
     def __reduce__(self) -> tuple[object, ...]:
         system = {name: getattr(self, name) for name in _SYSTEM if getattr(self, name, None) is not None}
@@ -129,8 +124,6 @@ class InvalidError(SafetensorsError, ValueError, Generic[ExplainedT]):
         tail = f" (and {plural(more, 'more fault')})" if more else ""
         if explanation.looks_like is not None:
             tail += f"; {explanation.looks_like.text}"
-        text = (
-            f"{explanation.name}: {first.code} [{first.rule}] at byte {first.start:,}: {first.message}{tail}"
-        )
-        super().__init__(text, first.code, first.rule)
+        where = f"{explanation.name}: {first.code} [{first.rule}] at byte {first.start:,}"
+        super().__init__(f"{where}: {first.message}{tail}", first.code, first.rule)
         self.explanation = explanation

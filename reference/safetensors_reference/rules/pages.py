@@ -55,9 +55,7 @@ WHITESPACE = (
     "deviation if a reader accepts another form. A run with --profile text also requires a reader to "
     "reject the whitespace."
 )
-"""Explains why two requirements of the text are open choices, whereas weaker statements count as
-requirements.
-"""
+"""Explains why two requirements of the text are open choices, unlike weaker statements."""
 
 
 def escape(text: str) -> str:
@@ -88,10 +86,7 @@ def code_link(code: str) -> str:
 
 
 def source_links(source: str) -> str:
-    """Turn references to rules and GitHub issues into links.
-
-    A number without a repository refers to the official repository.
-    """
+    """Turn references to rules and GitHub issues, by default of the official repository, into links."""
     parts = []
     for part in source.split(";"):
         named = re.search(r"([\w.-]+/[\w.-]+)#\d", part)

@@ -36,11 +36,7 @@ def cwe_reference(number: int) -> Json:
     return {"id": str(number), "index": TAXON_INDEX[number], "toolComponent": component}
 
 
-def rule_descriptors() -> list[Json]:
-    return [_descriptor(rule) for rule in RULES]
-
-
-def _descriptor(rule: Rule) -> Json:
+def rule_descriptor(rule: Rule) -> Json:
     numbers = weaknesses_of(rule.codes)
     positions = [(name, getattr(rule, name)) for name in PROFILES]
     plain = "".join(f"\n{name}: {says}" for name, says in positions)
