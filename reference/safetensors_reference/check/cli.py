@@ -22,7 +22,8 @@ from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName, rule_book
 from ..rules.faults import Fault, render_path
 from ..source import Source, UnreadableError, open_source
 from ..text import hexview, plural, printable, shorten, shown_name
-from .digests import DigestList, DigestResult, HubDigests, State, digest_of, state_of
+from .digests import Answer, DigestList, DigestResult, HubDigests, State, digest_of, state_of
+from .digests import final_line as digests_line
 from .result import CheckResult, FolderModels, ModelResult
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def check(
     if interrupted or session.statuses.total() > 1:
         click.echo(final_line(session.statuses, session.models, interrupted=interrupted), err=True)
     if session.digests is not None and not interrupted:
-        click.echo(session.digests.final_line(), err=True)
+        click.echo(digests_line(session.answers), err=True)
     status = INTERRUPTED if interrupted else session.exit_status
     if sarif_path is not None and session.log is not None:
         _write(sarif_path, session.log.to_text(status))
@@ -247,6 +248,7 @@ class Session:
     statuses: Counter[Status] = field(default_factory=Counter)
     models: Counter[Status] = field(default_factory=Counter)
     compared: Counter[Status] = field(default_factory=Counter)
+    answers: Counter[Answer] = field(default_factory=Counter)
 
     def run(self, paths: Sequence[str]) -> None:
         with ProgressBar(() if any(map(is_remote, paths)) else paths) as bar:
@@ -290,6 +292,7 @@ class Session:
 
     def _digest(self, result: DigestResult, bar: ProgressBar) -> None:
         self.compared[result.status] += 1
+        self.answers[result.answer] += 1
         if result.status != "valid":
             if self.log is not None:
                 self.log.add_digest(result)

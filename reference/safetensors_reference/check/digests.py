@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ..source import PathSource, UnreadableError, read_whole
@@ -114,26 +114,20 @@ def read_list(path: Path) -> dict[str, str]:
     return out
 
 
-class Digests:
-    """Counts the answers for the checked files."""
-
-    def __init__(self) -> None:
-        self.answers: Counter[Answer] = Counter()
-
-    def rest(self) -> Iterable[DigestResult]:
-        """Return results for listed files that were not checked."""
-        return ()
-
-    def final_line(self) -> str:
-        return "digests: " + ", ".join(f"{self.answers[word]:,} {word}" for word in get_args(Answer))
+def final_line(answers: Counter[Answer]) -> str:
+    return "digests: " + ", ".join(f"{answers[word]:,} {word}" for word in get_args(Answer))
 
 
-class HubDigests(Digests):
-    """Compares files in a Hub cache with their digests. A cache does not list which files must exist.
+class HubDigests:
+    """Compares files in a Hub cache with their digests.
 
     Each file in a cache is a link to a blob that is named after its digest, which is the SHA-256 or, for
     small files, the Git object id. Files outside a cache have no digest.
     """
+
+    def rest(self) -> Iterable[DigestResult]:
+        """Return nothing, because a cache does not list which files must exist."""
+        return ()
 
     def compare(self, name: str, found: str | None, why: str | None) -> DigestResult:
         blob = os.path.basename(os.path.realpath(name))  # noqa: PTH119 - a name stays as it is spelled
@@ -150,11 +144,10 @@ class HubDigests(Digests):
                 except UnreadableError as err:
                     found, why = None, without_name(str(err), name)
             answer = "unreadable" if found is None else "as listed" if found == blob else "differs"
-        self.answers[answer] += 1
         return DigestResult(name, answer, None if answer == "not listed" else blob, found, why, HUB_CACHE)
 
 
-class DigestList(Digests):
+class DigestList:
     """Compares files with a list of digests.
 
     Names in the list may be relative to the current folder, to the folder of the list or to one of
@@ -162,7 +155,6 @@ class DigestList(Digests):
     """
 
     def __init__(self, path: Path, folders: Iterable[str]) -> None:
-        super().__init__()
         listed = read_list(path)
         bases = [os.curdir, str(path.parent), *folders]
         base = max(bases, key=lambda base: sum(os.path.lexists(os.path.join(base, n)) for n in listed))  # noqa: PTH118
@@ -173,15 +165,11 @@ class DigestList(Digests):
         key = os.path.abspath(name)  # noqa: PTH100 - resolve() would follow links
         self._seen.add(key)
         _, listed = self._listed.get(key, (None, None))
-        return self._result(name, listed, found, why)
-
-    def _result(self, name: str, listed: str | None, found: str | None, why: str | None) -> DigestResult:
         answer: Answer = "as listed" if found == listed else "differs"
         if listed is None:
             answer = "not listed"
         elif found is None:
             answer = "unreadable"
-        self.answers[answer] += 1
         return DigestResult(name, answer, listed, found, why)
 
     def rest(self) -> Iterator[DigestResult]:
@@ -191,10 +179,8 @@ class DigestList(Digests):
                 continue
             if os.path.isabs(name) or os.pardir in name.split("/"):  # noqa: PTH117 - text here
                 why = "the name refers to a file outside the folder, which was not opened"
-                yield self._result(name, listed, None, why)
+                yield DigestResult(name, "unreadable", listed, why=why)
             elif not os.path.lexists(key):
-                self.answers["missing"] += 1
                 yield DigestResult(name, "missing", listed)
             else:
-                found, reason = digest_of(key)
-                yield self._result(name, listed, found, reason)
+                yield replace(self.compare(key, *digest_of(key)), name=name)

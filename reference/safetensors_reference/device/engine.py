@@ -80,8 +80,7 @@ class CpuLane:
     def drain(self) -> None:
         """Do nothing, because no copy is pending."""
 
-    def close(self) -> None:
-        """Do nothing, because no copy is pending."""
+    close = drain
 
     def _populated(self, target: torch.Tensor) -> npt.NDArray[np.uint8]:
         into: npt.NDArray[np.uint8] = target.numpy()
@@ -107,10 +106,9 @@ class CpuEngine:
         return _tensor(self.pages, size)
 
     def ready(self) -> None:
-        """Do nothing, because copies do not have to wait for other work."""
-
-    def settle(self) -> None:
         """Do nothing, because new memory has no previous owners."""
+
+    settle = ready
 
     def lane(self) -> CpuLane:
         return CpuLane(self.pages)

@@ -174,30 +174,21 @@ class MemoryRegion:
         return True
 
 
-def shared_groups(memory_regions: Iterable[MemoryRegion]) -> list[list[MemoryRegion]]:
+def shared_groups(regions: Iterable[MemoryRegion]) -> list[list[MemoryRegion]]:
     """Return groups of two or more regions that share bytes, either directly or through other regions."""
-    ordered = sorted(memory_regions, key=lambda p: (p.device, p.address, p.name))
-    parent = list(range(len(ordered)))
-
-    def root(index: int) -> int:
-        while parent[index] != index:
-            parent[index] = parent[parent[index]]
-            index = parent[index]
-        return index
-
-    open_regions: list[int] = []  # earlier regions that end after the start of the current one
-    for index, place in enumerate(ordered):
-        open_regions = [
-            i for i in open_regions if ordered[i].device == place.device and ordered[i].end > place.address
-        ]
+    group_of: dict[str, list[MemoryRegion]] = {}
+    open_regions: list[MemoryRegion] = []  # earlier regions that end after the start of the current one
+    for place in sorted(regions, key=lambda p: (p.device, p.address, p.name)):
+        open_regions = [p for p in open_regions if p.device == place.device and p.end > place.address]
+        group_of[place.name] = [place]
         for other in open_regions:
-            if root(other) != root(index) and regions_overlap(ordered[other], place):
-                parent[root(index)] = root(other)
-        open_regions.append(index)
-    members: dict[int, list[MemoryRegion]] = {}
-    for index, place in enumerate(ordered):
-        members.setdefault(root(index), []).append(place)
-    return [group for group in members.values() if len(group) > 1]
+            mine, theirs = group_of[place.name], group_of[other.name]
+            if mine is not theirs and regions_overlap(other, place):
+                theirs += mine
+                group_of.update((member.name, theirs) for member in mine)
+        open_regions.append(place)
+    groups = {id(group): group for group in group_of.values()}
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def regions_overlap(a: MemoryRegion, b: MemoryRegion) -> bool:
