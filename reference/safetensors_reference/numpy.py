@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .arrays.buffers import Mode
-from .arrays.lazy import TensorFile
 from .arrays.numpy import LoadedArray, NumpyFramework
+from .arrays.open import TensorFile
 from .rules.book import ProfileName
 from .rules.errors import memory_for
 from .source import SourceLike

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .arrays.buffers import Mode
-from .arrays.lazy import TensorFile
+from .arrays.open import TensorFile
 from .arrays.torch import Device, LoadedTensor, TorchFramework, make_views
 from .header.model import rows
 from .rules.book import ProfileName

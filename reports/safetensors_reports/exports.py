@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from safetensors_reference.check.sarif import SCHEMA, message
-from safetensors_reference.check.statement import PREDICATE, STATEMENT
-from safetensors_reference.rules.cwe import CWE_NAMES
-from safetensors_reference.rules.sarif import (
+from safetensors_reference.check.sarif import (
     LEVELS,
     MAX_RESULTS,
+    SCHEMA,
     cwe_reference,
+    message,
     message_text,
     rule_name,
     taxonomies,
 )
+from safetensors_reference.check.statement import PREDICATE, STATEMENT
+from safetensors_reference.rules.cwe import CWE_NAMES
 
 from .audit.inputs import AuditError
 from .audit.report import Finding, Implementation, Report, RuleRow

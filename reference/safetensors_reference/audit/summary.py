@@ -15,8 +15,7 @@ import click
 import msgspec
 
 from ..text import plural, shown_name
-from ..writing.atomic import NotSavedError
-from ..writing.report import write_report
+from ..writing.atomic import NotSavedError, write_report
 from .results import ResultsError, error_text
 
 TOP = 20

@@ -223,8 +223,7 @@ def _load_digests(path: Path, paths: tuple[str, ...]) -> DigestList | HubDigests
 
 
 def _write(path: Path, text: str) -> None:
-    from ..writing.atomic import NotSavedError
-    from ..writing.report import write_report
+    from ..writing.atomic import NotSavedError, write_report
 
     try:
         write_report(path, text)

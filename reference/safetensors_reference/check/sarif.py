@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
@@ -17,18 +18,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_from_bytes
 
 from ..files.names import is_remote
-from ..rules.book import rule_book
-from ..rules.cwe import weaknesses_of
+from ..rules.book import PROFILES, Rule, rule_book
+from ..rules.cwe import CWE_NAMES, weaknesses_of
 from ..rules.faults import Fault, JsonPath, render_path
-from ..rules.sarif import (
-    MAX_RESULTS,
-    RULE_INDEX,
-    RULES,
-    cwe_reference,
-    message_text,
-    rule_descriptor,
-    taxonomies,
-)
+from ..rules.pages import escape
 
 if TYPE_CHECKING:
     from ..model.index import IndexNote
@@ -38,7 +31,14 @@ if TYPE_CHECKING:
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "brokenRuleInFile/v1"
 DIGEST = "digest"
-LEVELS = ("error", "warning", "note", "none")
+SEVERITIES = ("error", "warning", "note", "none")
+AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "LIM", "IDX")
+"""Areas whose rules a file can break. The rules of all other areas apply only to programs."""
+MAX_RESULTS = 25_000
+LEVELS = {"must": "error", "should": "warning", "may": "note"}
+RULES = tuple(rule for rule in rule_book().rules.values() if rule.id.startswith(AREAS))
+RULE_INDEX = {rule.id: index for index, rule in enumerate(RULES)}
+TAXON_INDEX = {number: index for index, number in enumerate(sorted(CWE_NAMES))}
 
 Json = dict[str, object]
 
@@ -51,6 +51,11 @@ def artifact_uri(name: str) -> str:
     if os.path.isabs(path) or Path(path).parts[:1] == (os.pardir,):  # noqa: PTH117 - text here
         return Path(os.path.abspath(path)).as_uri()  # noqa: PTH100 - resolve() would follow links
     return quote_from_bytes(os.fsencode(path).replace(os.fsencode(os.sep), b"/"))
+
+
+def message_text(text: str) -> str:
+    """Double all braces and break up links, so that no file can inject SARIF placeholders or links."""
+    return text.replace("{", "{{").replace("}", "}}").replace("](", "]\\(")
 
 
 def message(text: str) -> Json:
@@ -140,7 +145,7 @@ class SarifLog:
     def log(self, exit_status: int) -> Json:
         """Return the log. Of more than 25,000 results, it omits the least important ones and says so."""
         # The sort is stable, so it keeps the order of the files within each level.
-        kept = sorted(self._results, key=lambda r: LEVELS.index(str(r["level"])))[:MAX_RESULTS]
+        kept = sorted(self._results, key=lambda r: SEVERITIES.index(str(r["level"])))[:MAX_RESULTS]
         left = len(self._results) - len(kept)
         notes = list(self._notifications)
         if left:
@@ -210,3 +215,61 @@ def _location(artifact: Json, start: int, end: int, path: JsonPath | None) -> Js
     if path is not None:
         location["logicalLocations"] = [{"fullyQualifiedName": render_path(path)}]
     return location
+
+
+def rule_name(title: str) -> str:
+    return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", title))
+
+
+def cwe_reference(number: int) -> Json:
+    component = {"name": "CWE", "index": 0}
+    return {"id": str(number), "index": TAXON_INDEX[number], "toolComponent": component}
+
+
+def rule_descriptor(rule: Rule) -> Json:
+    numbers = weaknesses_of(rule.codes)
+    positions = [(name, getattr(rule, name)) for name in PROFILES]
+    plain = "".join(f"\n{name}: {says}" for name, says in positions)
+    marked = "".join(f"\n- {name}: {escape(says)}" for name, says in positions)
+    out: Json = {
+        "id": rule.id,
+        "name": rule_name(rule.title),
+        "shortDescription": {"text": message_text(f"{rule.id}: {rule.title}")},
+        "fullDescription": {"text": message_text(rule.statement)},
+        "help": {
+            "text": message_text(f"{rule.statement}\n{plain}\nsource: {rule.source}"),
+            "markdown": message_text(f"{escape(rule.statement)}\n{marked}\n\nSource: {escape(rule.source)}"),
+        },
+        "defaultConfiguration": {"level": LEVELS[rule.level]},
+        "properties": {
+            "level": rule.level,
+            "basis": rule.basis,
+            "choice": rule.choice,
+            "codes": list(rule.codes),
+            # GitHub reads only these tags and ignores the taxonomy.
+            "tags": ["security", *(f"external/cwe/cwe-{n:03}" for n in numbers)] if numbers else [],
+        },
+    }
+    if numbers:
+        out["relationships"] = [{"target": cwe_reference(n), "kinds": ["relevant"]} for n in numbers]
+    return out
+
+
+def taxonomies() -> list[Json]:
+    taxa = [
+        {
+            "id": str(number),
+            "shortDescription": {"text": CWE_NAMES[number]},
+            "helpUri": f"https://cwe.mitre.org/data/definitions/{number}.html",
+        }
+        for number in TAXON_INDEX
+    ]
+    cwe: Json = {
+        "name": "CWE",
+        "organization": "MITRE",
+        "shortDescription": {"text": "The MITRE Common Weakness Enumeration"},
+        "informationUri": "https://cwe.mitre.org/",
+        "isComprehensive": False,
+        "taxa": taxa,
+    }
+    return [cwe]

@@ -29,6 +29,8 @@ FLUSH_FROM = 1 << 20
 
 _NAMELESS = getattr(os, "O_TMPFILE", 0)
 FDS = Path("/proc/self/fd")
+SYSTEM = ("/dev", "/dev/fd", "/proc/self/fd")
+"""Folders in which a link leads to a stream of this process."""
 
 
 class NotSavedError(SafetensorsError, OSError):
@@ -83,6 +85,25 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
     except OSError as err:
         raise not_saved(path, err) from err
     _sync_directory(target.parent)
+
+
+def write_report(path: Path, text: str) -> None:
+    """Write ``text`` to a file (replaced atomically), or to a pipe or device. Raises NotSavedError."""
+    if path.is_symlink() and os.path.dirname(os.path.abspath(path)) not in SYSTEM:  # noqa: PTH100, PTH120 - as spelled
+        # In a shared folder, somebody could plant a link that redirects the output.
+        raise NotSavedError(f"{path}: not saved because it is a symbolic link; give its target instead")
+    if path.is_file() or not path.exists():
+        write_file(path, [text.encode()])
+        return
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.set_blocking(fd, True)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as err:
+        if err.errno == errno.ENXIO:
+            raise NotSavedError(f"{path}: not saved because no program is reading from the pipe") from err
+        raise not_saved(path, err) from err
 
 
 def not_saved(path: str | os.PathLike[str], err: OSError) -> NotSavedError:

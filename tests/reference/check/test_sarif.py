@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from safetensors_corpus import load_manifest
 from safetensors_reference import Fault, explain, rule_book
 from safetensors_reference.check.result import CheckResult, check_input
-from safetensors_reference.check.sarif import FINGERPRINT, SarifLog, artifact_uri
+from safetensors_reference.check.sarif import FINGERPRINT, SarifLog, artifact_uri, message_text
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
-from safetensors_reference.rules.sarif import message_text
 
 from ..support import ABCD, W, entry, make
 from .support import BROKEN, VALID, check_log, check_uri, load_log, notifications, results, run

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 from safetensors_reference.audit.summary import summary
 from safetensors_reference.check.cli import check
-from safetensors_reference.writing.atomic import NotSavedError
-from safetensors_reference.writing.report import write_report
+from safetensors_reference.writing.atomic import NotSavedError, write_report
 
 from ..audit.support import VALID, write_tree
 

@@ -18,10 +18,9 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reference.check.cli import check
 from safetensors_reference.check.result import CheckResult, check_input
-from safetensors_reference.check.sarif import SarifLog
+from safetensors_reference.check.sarif import MAX_RESULTS, SarifLog
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.rules.cwe import CWE_NAMES
-from safetensors_reference.rules.sarif import MAX_RESULTS
 from safetensors_reports.audit.build import report_text
 from safetensors_reports.audit.implementations import SET_APART
 from safetensors_reports.audit.inputs import BaselineEntry
