@@ -46,8 +46,7 @@ class AuditCommand(click.Command):
         if args[:1] == ["summary"]:
             from .summary import summary
 
-            context: click.Context = summary.make_context(f"{info_name} summary", args[1:], parent, **extra)
-            return context
+            return summary.make_context(f"{info_name} summary", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -176,16 +175,13 @@ def audit(
             audit_run.processed.seen = set()
         audit_run.work(folders, output, retry, () if remote else sources)
     except (ResultsError, SourceError, EngineError) as err:
-        hint = (
-            " (the rows written so far are kept; run the command again to resume)" if audit_run.counts else ""
-        )
-        click.echo(f"{err}{hint}", err=True)
+        kept = " (the rows written so far are kept; run the command again to resume)"
+        click.echo(f"{err}{kept if audit_run.counts else ''}", err=True)
         raise SystemExit(2) from err
     left = audit_run.processed.left_out
     if left:
-        click.echo(
-            f"{shown_name(output)}: skipped because they already have a row: {final_line(left)}", err=True
-        )
+        text = f"skipped because they already have a row: {final_line(left)}"
+        click.echo(f"{shown_name(output)}: {text}", err=True)
     if left and not audit_run.counts and not audit_run.interrupted:
         click.echo("no other files", err=True)
     else:
@@ -251,8 +247,7 @@ def final_line(counts: Counter[str], *, interrupted: bool = False) -> str:
         verdicts = {key.partition(" ")[2]: n for key, n in counts.items() if key.startswith(kind)}
         if verdicts or kind == "file":
             total = sum(verdicts.values())
-            words = ", ".join(
-                f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items(), key=lambda kv: -kv[1])
-            )
+            ranked = sorted(verdicts.items(), key=lambda pair: -pair[1])
+            words = ", ".join(f"{number:,} {verdict}" for verdict, number in ranked)
             parts.append(f"{plural(total, kind)}{': ' if words else ''}{words}")
     return ("interrupted after " if interrupted else "") + "; ".join(parts)

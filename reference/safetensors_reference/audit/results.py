@@ -410,12 +410,17 @@ class ParquetResults:
             self._write()
 
     def _write(self) -> None:
+        import pyarrow.json
         import pyarrow.parquet as parquet
 
         if not self._count:
             return
         out = BytesIO()
-        parquet.write_table(table_of(b"".join(self._rows)), out, compression="zstd")
+        options = pyarrow.json.ParseOptions(explicit_schema=schema(), unexpected_field_behavior="error")
+        reading = pyarrow.json.ReadOptions(block_size=64 << 20)
+        rows = BytesIO(b"".join(self._rows))
+        table = pyarrow.json.read_json(rows, parse_options=options, read_options=reading)
+        parquet.write_table(table, out, compression="zstd")
         self._number += 1
         try:
             write_file(self.path / f"part-{self._number:06d}.parquet", [out.getbuffer()])
@@ -433,15 +438,6 @@ class ParquetResults:
         if self._new:
             with suppress(OSError):  # the folder is not empty
                 self.path.rmdir()
-
-
-def table_of(rows: bytes) -> Any:
-    import pyarrow.json
-
-    options = pyarrow.json.ParseOptions(explicit_schema=schema(), unexpected_field_behavior="error")
-    return pyarrow.json.read_json(
-        BytesIO(rows), parse_options=options, read_options=pyarrow.json.ReadOptions(block_size=64 << 20)
-    )
 
 
 def schema() -> Any:

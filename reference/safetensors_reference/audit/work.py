@@ -67,10 +67,10 @@ class Batch(NamedTuple):
     patient: bool = False  # whether to wait until slow files are finished
 
     def split(self) -> list[Batch]:
+        if len(self.items) < 2:
+            return []
         left = [item for number, item in enumerate(self.items) if number not in self.known]
-        return (
-            [Batch(self.store, (item,), patient=self.patient) for item in left] if len(self.items) > 1 else []
-        )
+        return [Batch(self.store, (item,), patient=self.patient) for item in left]
 
 
 def make_batches(
@@ -267,9 +267,8 @@ class _BatchAuditor:
             try:
                 if isinstance(index, NotReadError):
                     raise index
-                rows.append(
-                    model_row(index, {name: seen[place.address] for name, place in places[n].items()})
-                )
+                shards = {name: seen[place.address] for name, place in places[n].items()}
+                rows.append(model_row(index, shards))
             except NotReadError as err:
                 rows.append(unread_row(items[n].address, err, *listed(items[n]), "model"))
         return rows

@@ -109,9 +109,9 @@ def bom_text(checked: CheckRecord) -> str:
     digest = hashlib.sha256("\n".join(rows).encode()).digest()
     bom = Bom(serial_number=uuid.UUID(bytes=digest[:16], version=4))
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    seconds = int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 12 else None
+    fixed = epoch.isascii() and epoch.isdigit() and len(epoch) < 12
     bom.metadata.timestamp = (
-        dt.datetime.now(dt.UTC) if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC)
+        dt.datetime.fromtimestamp(int(epoch), dt.UTC) if fixed else dt.datetime.now(dt.UTC)
     )
     name = "safetensors-conformance"
     tool = Component(name=name, version=version(name), type=ComponentType.APPLICATION, bom_ref="tool")

@@ -218,10 +218,8 @@ def open_engine(device: str | torch.device | None, cpus: Iterable[int] | None = 
         initialized = here and torch.get_device_module(accelerator).is_initialized()
         index = torch.accelerator.current_device_index() if initialized else 0
     if index >= count:
-        raise AccessError(
-            f"device {str(device)!r} does not exist: torch {torch.__version__} finds {count} "
-            f"{wanted.type.upper()} devices"
-        )
+        found = f"torch {torch.__version__} finds {count} {wanted.type.upper()} devices"
+        raise AccessError(f"device {str(device)!r} does not exist: {found}")
     return AcceleratorEngine(torch.device(wanted.type, index), chosen)
 
 

@@ -162,11 +162,9 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
         given = f"{shown(slots, 40)} and {shown(slot_bytes, 40)}"
         raise AccessError(f"slots and slot_bytes must be whole numbers that fit into memory, not {given}")
     if slots < 1 or slot_bytes < 4 * PAGE or slot_bytes % PAGE:
-        text = (
-            f"a ring of {slots:,} slots of {slot_bytes:,} bytes is not possible: it needs at least one slot"
-        )
-        least = f"the size of a slot must be a multiple of {PAGE:,} bytes, {4 * PAGE:,} or more"
-        raise AccessError(f"{text}, and {least}")
+        text = f"a ring of {slots:,} slots of {slot_bytes:,} bytes is not possible"
+        size = f"the size of a slot must be a multiple of {PAGE:,} bytes, {4 * PAGE:,} or more"
+        raise AccessError(f"{text}: it needs at least one slot, and {size}")
     with _lock:
         if any((r.slots, r.slot_bytes) != (slots, slot_bytes) for r in _rings.values()):
             raise AccessError("the staging ring is already in use; configure it before the first load")

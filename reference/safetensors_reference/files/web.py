@@ -40,6 +40,7 @@ _LINK = re.compile(
     rf"|(https?://[-\w@:%+.~#?&/=]{{1,{MAX_ADDRESS + 1}}})",
     re.IGNORECASE,
 )
+_CONTENT_RANGE = re.compile(r"bytes \s*([0-9]{1,19})\s*-\s*([0-9]{1,19})\s*/\s*([0-9]{1,19})\s*")
 
 
 class RequestTarget(NamedTuple):
@@ -206,15 +207,13 @@ async def _read_range(answer: Any, start: int, count: int) -> FileRange:
 
 
 def _parse_content_range(text: str) -> tuple[int, int, int]:
-    unit, _, rest = text.partition(" ")
-    span, _, size = rest.partition("/")
-    first, _, last = span.partition("-")
-    numbers = [number.strip() for number in (first, last, size)]
-    if unit != "bytes" or not all(n.isascii() and n.isdecimal() and len(n) < 20 for n in numbers):
+    found = _CONTENT_RANGE.fullmatch(text)
+    if found is None:
         raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} does not give a byte range")
-    if int(numbers[2]) > LARGEST:
+    first, last, size = map(int, found.groups())
+    if size > LARGEST:
         raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} contains an impossible file size")
-    return int(numbers[0]), int(numbers[1]), int(numbers[2])
+    return first, last, size
 
 
 def links_below(address: str, text: str) -> tuple[list[str], bool]:

@@ -139,9 +139,8 @@ def find_likeness(
     if missing > 0:
         share = f"{100 * missing / needed:.0f}" if missing * 100 >= needed else "less than 1"
         are = "is" if missing == 1 else "are"
-        return Likeness(
-            CUT_SHORT, f"cut short: {missing:,} of {needed:,} bytes{what} {are} missing ({share} %)"
-        )
+        text = f"cut short: {missing:,} of {needed:,} bytes{what} {are} missing ({share} %)"
+        return Likeness(CUT_SHORT, text)
     if end is not None and "OFF_TRAILING" not in codes:
         return None  # damage in text mode only ever makes a file longer
     return likeness(head, source.size, None if end is None else source.size - end)
@@ -237,11 +236,9 @@ def _form(head: bytes) -> tuple[str, str] | None:
     for kind, pattern, text in _FORMS:
         found = re.compile(pattern, re.DOTALL).match(head)  # compiled late, because few files need it
         if found is not None:
-            groups = found.groupdict()
-            words = (groups.get("words") or b"").decode("utf-8", "replace").strip()
-            return kind, text.format(
-                size=int(groups.get("size") or 0), words=words and f": {quote(words, 60)}"
-            )
+            groups = {"size": b"0", "words": b"", **found.groupdict(b"")}
+            words = groups["words"].decode("utf-8", "replace").strip()
+            return kind, text.format(size=int(groups["size"]), words=words and f": {quote(words, 60)}")
     return None
 
 

@@ -133,14 +133,9 @@ def _header(shards: Mapping[str, Shard], name: str) -> Header | None:
 def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Collection[str]) -> ModelJudgement:
     shards = tuple(dict.fromkeys(seen.weight_map.values()))
     out = ModelJudgement(files.stem, name, shards, unread=dict(seen.unread), complete=seen.complete)
-    kinds: tuple[tuple[list[Fault] | list[IndexNote], Kind], ...] = (
-        (seen.faults, "fault"),
-        (seen.tolerated, "tolerated"),
-        (seen.notes, "note"),
-    )
-    out.findings += [
-        ModelFinding(name, issue, kind, inner=True) for issues, kind in kinds for issue in issues
-    ]
+    out.findings += [ModelFinding(name, fault, "fault", inner=True) for fault in seen.faults]
+    out.findings += [ModelFinding(name, fault, "tolerated", inner=True) for fault in seen.tolerated]
+    out.findings += [ModelFinding(name, note, "note", inner=True) for note in seen.notes]
     if not seen.faults and not seen.unread:
         out.tensors, out.data_size = len(seen.weight_map), sum(seen.sizes.values())
     present = set(names)
@@ -155,10 +150,8 @@ def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Colle
             # A file that exists is reported as a leftover instead.
             if first != last or sibling_name(any_name, first) not in present:
                 left = f"number {first:,}" if first == last else f"numbers {first:,} to {last:,}"
-                text = (
-                    f"the index names {len(numbers):,} of {total:,} shards of {quote(stem)}, but not {left}"
-                )
-                out.note(name, "IDX-15", text)
+                text = f"the index names {len(numbers):,} of {total:,} shards of {quote(stem)}"
+                out.note(name, "IDX-15", f"{text}, but not {left}")
     if len(sets) > 1:
         examples = quote_some([next(iter(numbers.values())) for numbers in sets.values()], 3)
         out.note(name, "IDX-15", f"the index names shards from {len(sets)} different sets: {examples}")

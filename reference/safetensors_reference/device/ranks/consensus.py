@@ -165,9 +165,8 @@ class RankSync:
             self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
             self._mark_broken()
             text = f"{name_ranks(missing)} did not respond within {self.timeout:g} s"
-            raise RankError(
-                f"{text}; possible causes: a process exited, hung or made a different call", tuple(missing)
-            )
+            causes = "possible causes: a process exited, hung or made a different call"
+            raise RankError(f"{text}; {causes}", tuple(missing))
         notes = self._notes()
         bad = [rank for rank, note in enumerate(notes) if note.error is not None]
         if bad:

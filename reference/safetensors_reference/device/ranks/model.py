@@ -122,9 +122,8 @@ class ShardedModel(Uncopied):
             only = quote(",".join(f"{kind}:{name}" for kind, name in backends.items()))
             raise AccessError(f"the process group has no backend for {device.type}; it has only {only}")
         if device.type != "cpu" and backends[device.type] == "gloo":
-            raise AccessError(
-                f"gloo cannot scatter tensors on {device.type}; use a group with another backend"
-            )
+            text = f"gloo cannot scatter tensors on {device.type}; use a group with another backend"
+            raise AccessError(text)
         self._identity = identity_of(device)
         self._files = _open_files(paths, profile, self._stack)
         if not self._files:
@@ -180,9 +179,8 @@ class ShardedModel(Uncopied):
             self._check_open()
             self._number(name)
             if dim is None:
-                raise AccessError(
-                    "get_sharded needs the dimension to cut along; use get_tensor for the whole tensor"
-                )
+                text = "get_sharded needs the dimension to cut along; use get_tensor for the whole tensor"
+                raise AccessError(text)
             (item,) = self._items({name: dim})
             if item.way == "own":
                 return self._finished([item], [name], talk=False)[name]
