@@ -74,7 +74,7 @@ SKIP: Mapping[str, tuple[str, ...]] = {
         "show_shape",
     ),
     # Storage that saves memory and has its own tests, and messages and drawings for people.
-    "header.json_text": ("_IntegerCache", "Integers", "BLOCK", "_SHARED", "_FEW"),
+    "header.json_text": ("_IntegerCache", "Integers", "BLOCK", "_SHARED"),
     "header.entries": ("Strings", "Names", "_tag", "Texts", "describe"),
     "header.explain": ("InvalidFileError", "explain_header", "with_likeness", "draw_layout"),
     # The proving path, which never decides that a file is invalid and has its own tests.

@@ -47,7 +47,6 @@ class Alignment:
 
 
 def _header_notes(header: Header) -> Iterator[IndexNote]:
-    """Yield notes about a valid file."""
     place = 8, header.data_start
     if not header.tensors:
         yield IndexNote("FRM-09", "the file contains no tensors", *place)

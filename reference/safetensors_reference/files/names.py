@@ -48,7 +48,6 @@ class FileInput(NamedTuple):
         return is_index(self.path or self.address)
 
     def beside(self, name: str) -> FileInput:
-        """Return the file ``name`` in the same folder."""
         return FileInput(beside(self.address, name), self.path and beside(self.path, name))
 
 

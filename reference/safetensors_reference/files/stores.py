@@ -193,7 +193,6 @@ def _pages(top: str) -> Iterator[Folder]:
 
 
 def remote_input(line: str) -> tuple[str | None, FileInput]:
-    """Return the store and the file that an address refers to."""
     if line.startswith(WEB) and "::" not in line:
         return WEB_STORE, FileInput(line, line)
     try:

@@ -40,8 +40,6 @@ PIECES = 4096
 BLOCK = 4096
 """Number of bytes or characters that are converted at a time."""
 _SHARED = 1000
-_FEW = 64
-"""Size in bytes up to which a list of numbers is converted without sharing equal numbers."""
 UTF8_BLOCK = 1 << 20
 _TOKEN = re.compile(rb'[ \t\n\r,]*+([]{}[:]|"(?:[^"\\]++|\\.)*+"|[-+.0-9A-Za-z_$]++)', re.DOTALL)
 _LARGE = re.compile(rb"[0-9]{200}|[eE]\+?0*+[1-9][0-9]{2}")
@@ -382,15 +380,10 @@ class Integers:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __iter__(self) -> Iterator[int]:
-        if self._end - self._start <= _FEW:
-            return map(int, self._digits().split(b",")) if self._start < self._end else iter(())
-        return self._many()
-
     def _digits(self) -> bytes:
         return bytes(self._text[self._start : self._end])
 
-    def _many(self) -> Iterator[int]:
+    def __iter__(self) -> Iterator[int]:
         known = _IntegerCache()
         start, end = self._start, self._end
         while start < end:

@@ -132,7 +132,6 @@ def read_header(what: SourceLike, profile: ProfileName = "hardened") -> Header:
 
 
 def header_of(source: Source, profile: ProfileName = "hardened") -> Header:
-    """Read the header of an open source in the same way as ``read_header``."""
     explanation = examine_source(source, profile)
     if explanation.header is None:
         raise InvalidFileError(explanation)

@@ -11,12 +11,9 @@ from typing import NamedTuple
 
 
 class Dtype(NamedTuple):
-    """One dtype of the format.
+    """Width of one element (below 8 bits packed, DTY-09), and the name of its type in array libraries.
 
-    Attributes:
-        bits: width of one element. Elements narrower than 8 bits are packed without padding (DTY-09).
-        array_type: name of the type in NumPy, ml_dtypes and torch, or None if none of them has such a type.
-            Older versions lack the newest types. Only torch has a type for F4, whose items hold two elements.
+    Older versions lack the newest types. Only torch has a type for F4, whose items hold two elements.
     """
 
     bits: int
