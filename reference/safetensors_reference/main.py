@@ -100,11 +100,7 @@ class Commands(click.Group):
             raise
 
     def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         with _visible_errors():
             if any(arg == "-" and before != "--list" for before, arg in pairwise(["", *args])):

@@ -179,7 +179,9 @@ def _aliases(
         whole = [
             p.name
             for p in group
-            if p.dense and (p.address, p.end) == (begin, end) and state[p.name].nbytes == end - begin
+            if p.dense
+            and (p.address, p.end) == (begin, end)
+            and state[p.name].numel() * p.itemsize == end - begin
         ]
         kept = min(whole, key=lambda name: (name not in preferred, name), default=None)
         yield kept, sorted(p.name for p in group if p.name != kept)

@@ -17,16 +17,14 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
+from ..files.names import FileInput
 from ..files.reading import NotRead, NotReadError, listed
 from ..text import shown_name
 from ..writing.atomic import NotSavedError, write_file
-
-if TYPE_CHECKING:
-    from ..files.names import FileInput
 
 Verdict = Literal["valid", "invalid", "per-profile", NotRead]
 NOT_READ = get_args(NotRead)

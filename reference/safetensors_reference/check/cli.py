@@ -328,11 +328,7 @@ def brief_file_lines(result: CheckResult) -> Iterator[str]:
     else:
         codes = Counter(fault.code for fault in result.faults)
         count = plural(len(result.faults), "fault")
-        yield f"{shown_name(result.name)}: {count}: {_counted(codes)}{_hint(result)}"
-
-
-def _hint(result: CheckResult) -> str:
-    return "" if result.looks_like is None else f"; {result.looks_like.text}"
+        yield f"{shown_name(result.name)}: {count}: {_counted(codes)}{result.hint}"
 
 
 def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
@@ -356,7 +352,7 @@ def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
             text += f"; {stats.share}"
         yield f"{name}: {text}"
         return
-    yield click.style(f"{name}: {plural(len(faults), 'fault')}{_hint(result)}", bold=True)
+    yield click.style(f"{name}: {plural(len(faults), 'fault')}{result.hint}", bold=True)
     more = "more"
     if limit is not None and result.looks_like is not None and result.looks_like.kind == CUT_SHORT:
         each = "tensors that extend" if len(faults) > 2 else "tensor that extends"

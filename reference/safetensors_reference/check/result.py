@@ -94,6 +94,10 @@ class CheckResult:
         return None if seen is None else seen.looks_like
 
     @property
+    def hint(self) -> str:
+        return "" if self.looks_like is None else f"; {self.looks_like.text}"
+
+    @property
     def complete(self) -> bool:
         if self.index is not None:
             return self.index.complete

@@ -81,10 +81,10 @@ class SarifLog:
         elif not result.complete:
             self._notify("warning", f"{result.name}: there are more faults than this log contains", location)
         identities: Counter[tuple[str, ...]] = Counter()
-        hint = result.looks_like
+        hint = result.hint
         for fault, tolerated in [(f, False) for f in result.faults] + [(f, True) for f in result.tolerated]:
-            out = _result(fault, location, tolerated, "" if hint is None else f"; {hint.text}")
-            hint = None  # once per file
+            out = _result(fault, location, tolerated, hint)
+            hint = ""  # once per file
             self._add(out, identities, (uri, fault.rule, fault.code), fault.path)
         for note in result.notes:
             self._add(_note(note, location), identities, (uri, note.rule, ""), note.path)

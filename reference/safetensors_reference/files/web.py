@@ -13,16 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from .names import FileInput
-from .reading import (
-    LARGEST,
-    Fetcher,
-    FileRange,
-    Head,
-    NotReadError,
-    TransientError,
-    bytes_needed,
-    time_for,
-)
+from .reading import LARGEST, Fetcher, FileRange, Head, NotReadError, TransientError, bytes_needed, time_for
 
 REDIRECTS = 5
 REDIRECT = (301, 302, 303, 307, 308)

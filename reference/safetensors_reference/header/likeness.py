@@ -86,11 +86,7 @@ _FORMS = (
     ("ggml", rb"lmgg|tjgg|fmgg|algg", "a GGML file, the predecessor of GGUF"),
     ("npy", rb"\x93NUMPY", "a NumPy .npy file"),
     ("hdf5", rb"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-    (
-        "onnx",
-        rb"\x08[\x01-\x14]\x12[\x02-\x40][ -~]{2,64}[\x1a\x22\x3a\x42]",
-        "an ONNX model",
-    ),
+    ("onnx", rb"\x08[\x01-\x14]\x12[\x02-\x40][ -~]{2,64}[\x1a\x22\x3a\x42]", "an ONNX model"),
     ("parquet", rb"PAR1[\x15\x1c]", "a Parquet file"),
     ("pdf", rb"%PDF-\d\.\d", "a PDF document"),
     ("utf-16", rb"\xff\xfe(?:[\t\r\n -~]\0){4}|\xfe\xff(?:\0[\t\r\n -~]){4}", "text in UTF-16"),

@@ -19,15 +19,7 @@ from ..rules.errors import WriteError
 from ..text import quote, shorten, shown
 from ..writing.atomic import NotSavedError, not_saved, write_file
 from ..writing.writer import check_name
-from .index import (
-    INDEX_CAP,
-    METADATA,
-    TOTAL_SIZE,
-    WEIGHT_MAP,
-    FaultCollector,
-    name_faults,
-    read_index_text,
-)
+from .index import INDEX_CAP, METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, name_faults, read_index_text
 
 Tensor = TypeVar("Tensor")
 Directory = str | os.PathLike[str]

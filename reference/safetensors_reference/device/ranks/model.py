@@ -25,15 +25,7 @@ from ...rules.errors import AccessError
 from ...source import Uncopied
 from ...text import plural, quote, shown
 from ..engine import identity_of, open_engine, release_frames
-from ..load import (
-    PathLike,
-    check_request,
-    check_rows,
-    claim,
-    creating_tensors,
-    no_such_tensor,
-    open_valid,
-)
+from ..load import PathLike, check_request, check_rows, claim, creating_tensors, no_such_tensor, open_valid
 from .consensus import RankError, RankSync, name_ranks
 from .plan import LoadItem, PlannedFile, Uneven, make_item, make_load_plan, row
 from .rounds import LoadRounds, OpenFile
