@@ -107,7 +107,10 @@ class NumpyFramework:
     """
 
     def make(self, info: TensorInfo, raw: memoryview) -> NumpyTensor:
-        """Return an aligned, writable array, or a ``PackedTensor``. Misaligned bytes are copied."""
+        """Return an aligned, writable array, or a ``PackedTensor`` for F4 and F6.
+
+        Misaligned bytes are copied.
+        """
         data = np.frombuffer(raw, np.uint8) if len(raw) else np.empty(0, np.uint8)
         if DTYPE_BITS[info.dtype] < 8:
             return PackedTensor(info.dtype, info.shape, _writable(data))

@@ -106,7 +106,10 @@ class TorchFramework:
         return make(info.name, info.dtype, info.shape, self.put(raw))
 
     def put(self, raw: memoryview) -> torch.Tensor:
-        """Return the bytes as a one-dimensional tensor on the device; on the CPU, they are not copied."""
+        """Return the bytes as a one-dimensional tensor on the device.
+
+        On the CPU, the bytes are not copied.
+        """
         if not len(raw):
             return torch.empty(0, dtype=torch.uint8, device=self.device)
         data = torch.frombuffer(raw, dtype=torch.uint8)

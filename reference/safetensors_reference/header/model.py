@@ -103,7 +103,10 @@ class Header(NamedTuple):
         return 8 + self.length
 
     def in_offset_order(self) -> list[TensorInfo]:
-        """Return the entries in byte order, an empty tensor before one that begins at the same position."""
+        """Return the entries in byte order.
+
+        An empty tensor comes before a tensor that begins at the same position.
+        """
         return sorted(self.tensors.values(), key=lambda t: (t.begin, t.end))
 
 

@@ -36,13 +36,17 @@ DIGITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """State of one shard: the result of reading it, or the reason why it was not read."""
+    """State of one shard.
+
+    ``header`` and ``faults`` are the result of reading the shard. For a shard that was not read, ``absent``
+    or ``unread`` says why: an absent shard is a fault, while the validity of an unread shard is unknown.
+    """
 
     header: Header | None = None
     faults: Sequence[Fault] = ()
     tolerated: Sequence[Fault] = ()
-    absent: str | None = None  # which is a fault
-    unread: str | None = None  # so its validity is unknown
+    absent: str | None = None
+    unread: str | None = None
     link: str | None = None
     looks_like: Likeness | None = None
 

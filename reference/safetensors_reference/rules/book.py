@@ -74,7 +74,10 @@ class Choice:
     points: tuple[int, ...] = ()
 
     def expected(self, profile: str | None) -> str | None:
-        """Return the option that is required, without a profile if it is None, or None if it is open."""
+        """Return the option that a profile requires, or None if the choice is open.
+
+        If ``profile`` is None, return the option that is required without a profile.
+        """
         return self.required if profile is None else self.positions[profile]
 
     def takers(self, option: str | None) -> list[str]:
