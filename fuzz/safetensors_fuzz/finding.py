@@ -23,7 +23,7 @@ from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_corpus.typed import MisfitError, members, typed
 from safetensors_reference import Rule, rule_book
 from safetensors_reference.header.read import explain_source
-from safetensors_reference.rules.cwe import CWE_NAMES, weaknesses_of
+from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
 from safetensors_reference.source import MemorySource, read_whole
 from safetensors_reports.fuzz_finding import FileRow, FindingDocument
 from safetensors_reports.page.design import harmless_text
@@ -194,6 +194,7 @@ def _install(temporary: Path, target: Path) -> None:
 
 def describe(finding: Finding) -> dict[str, Any]:
     """Return ``finding.json``. Raises FindingError for a value that JSON or the schema forbids."""
+    weaknesses = dict.fromkeys(number for code in finding.codes for number in CWE_OF_CODE.get(code, ()))
     document = {
         "schema": SCHEMA,
         "slug": finding.slug,
@@ -203,7 +204,7 @@ def describe(finding: Finding) -> dict[str, Any]:
         "rules": [_rule(rule_id) for rule_id in finding.rules],
         "cause": finding.cause,
         "codes": list(finding.codes),
-        "cwe": [{"id": number, "name": CWE_NAMES[number]} for number in weaknesses_of(finding.codes)],
+        "cwe": [{"id": number, "name": CWE_NAMES[number]} for number in weaknesses],
         "expected": finding.expected,
         "got": dict(finding.got),
         "versions": dict(finding.versions),

@@ -18,7 +18,7 @@ from urllib.parse import quote, quote_from_bytes
 
 from ..files.names import is_remote
 from ..rules.book import rule_book
-from ..rules.cwe import weaknesses_of
+from ..rules.cwe import CWE_OF_CODE
 from ..rules.faults import Fault, render_path
 from ..rules.sarif import (
     MAX_RESULTS,
@@ -190,8 +190,7 @@ def _result(fault: Fault, artifact: Json, tolerated: bool, hint: str = "") -> Js
         "locations": [_location(artifact, fault.start, fault.end, fault.path)],
         "properties": {"code": fault.code, "choice": fault.choice},
     }
-    weaknesses = weaknesses_of((fault.code,))
-    if weaknesses:
+    if weaknesses := CWE_OF_CODE.get(fault.code):
         out["taxa"] = [cwe_reference(n) for n in weaknesses]
     return out
 

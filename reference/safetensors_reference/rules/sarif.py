@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .book import PROFILES, rule_book
-from .cwe import CWE_NAMES, weaknesses_of
+from .cwe import CWE_NAMES, CWE_OF_CODE
 from .pages import escape
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def rule_descriptors() -> list[Json]:
 
 
 def _descriptor(rule: Rule) -> Json:
-    numbers = weaknesses_of(rule.codes)
+    numbers = dict.fromkeys(number for code in rule.codes for number in CWE_OF_CODE.get(code, ()))
     positions = [(name, getattr(rule, name)) for name in PROFILES]
     plain = "".join(f"\n{name}: {says}" for name, says in positions)
     marked = "".join(f"\n- {name}: {escape(says)}" for name, says in positions)
