@@ -11,8 +11,9 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from safetensors_conformance.cli.common import confinement_options
+from safetensors_conformance.cli.common import sandbox_options
 from safetensors_conformance.programs.launcher import Confinement
+from safetensors_conformance.programs.sandbox import SandboxError
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.main import SecondsRange, UnusableError
@@ -122,7 +123,7 @@ class EngineChoice(click.Choice[str]):
     show_default=True,
     help="Memory limit in MiB, on top of the memory that the implementation uses after startup.",
 )
-@confinement_options
+@sandbox_options
 @click.pass_context
 def fuzz(
     context: click.Context,
@@ -135,7 +136,9 @@ def fuzz(
     output: Path | None,
     time_limit: float,
     memory_limit: int,
-    confinement: Confinement,
+    env: tuple[str, ...],
+    sandbox: bool,
+    sandbox_net: bool,
     **options: Any,
 ) -> None:
     """Generate inputs from the rules of the format, and report wrong answers.
@@ -153,6 +156,7 @@ def fuzz(
     stc fuzz --steps prove,check        self-checks of the reference
     Exit status: 0 no findings, 1 findings, 2 cannot run, 130 interrupted.
     """
+    confinement = _confinement(env, sandbox, sandbox_net)
     if context.invoked_subcommand is not None:
         return
     if max_execs is None and seconds is None:
@@ -185,6 +189,13 @@ def fuzz(
     for line in report(config, tally, places):
         click.echo(line)
     raise SystemExit(INTERRUPTED if interrupted else bool(tally.findings))
+
+
+def _confinement(env: tuple[str, ...], sandbox: bool, net: bool) -> Confinement:
+    try:
+        return Confinement.of(env, sandbox=sandbox, net=net)
+    except (ValueError, SandboxError) as err:
+        raise click.UsageError(str(err)) from err
 
 
 def _run(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
@@ -283,14 +294,16 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
     show_default=True,
     help="Time limit for each answer, in seconds.",
 )
-@confinement_options
+@sandbox_options
 def replay(
     folder: Path,
     impls: tuple[str, ...],
     times: int,
     profile: str | None,
     time_limit: float,
-    confinement: Confinement,
+    env: tuple[str, ...],
+    sandbox: bool,
+    sandbox_net: bool,
 ) -> None:
     """Reproduce the finding in FOLDER, and report whether the answer is still wrong.
 
@@ -304,6 +317,7 @@ def replay(
     stc fuzz replay findings/off-hole-1a2b3c4d --impl mlx==0.31.1 --impl mlx
     Exit status: 0 the answer is now as expected, 1 it is still wrong, 2 cannot run.
     """
+    limits = Limits(time_limit, confinement=_confinement(env, sandbox, sandbox_net))
     try:
         finding = load(folder)
     except FindingError as err:
@@ -322,7 +336,7 @@ def replay(
         finding,
         impls,
         times=times,
-        limits=Limits(time_limit, confinement=confinement),
+        limits=limits,
         profile=profile,
         say=lambda selector: click.echo(f"  runs      {visible(selector, 1000)}"),
     )
