@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.features.tree import EARLIER, File, Obj
-from safetensors_reports.text import message_class
+from safetensors_reports.differences.signatures import message_class
 
 from ..grammar.grammar import MAX_FAULTS
 

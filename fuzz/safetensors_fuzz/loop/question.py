@@ -21,8 +21,7 @@ from safetensors_reference.header.read import explain_source
 from safetensors_reference.rules.book import ProfileName, rule_book
 from safetensors_reference.rules.faults import Fault
 from safetensors_reference.source import MemorySource
-from safetensors_reports.differences.signatures import signature_of
-from safetensors_reports.text import message_class
+from safetensors_reports.differences.signatures import message_class, signature_of
 
 from ..finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY, Cause, unknown
 from .attribution import cause_of_refusal

@@ -21,8 +21,7 @@ from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import ROOT_MARK, Case, DirectoryFile, Expectation, Input
 from safetensors_corpus.steps import KINDS
 from safetensors_reference.rules.book import rule_book
-from safetensors_reports.differences.signatures import signature_of
-from safetensors_reports.text import without_folders
+from safetensors_reports.differences.signatures import signature_of, without_folders
 
 from ..finding import ADAPTER_ERROR, ENTRY, Cause, unknown
 from ..loop.question import Account, Examiner, Keys, Mistake, Question
@@ -209,9 +208,9 @@ def mistake_of(judged: StepVerdict) -> Mistake | None:
         judged.verdict,
         " ".join(without_folders(text).split())[:300],
         _token(judged),
-        rules if all(f.property != "outcome" for f in judged.failures) else (),
-        result.outcome,
-        bool(result.tensors),
+        rules=rules if all(f.property != "outcome" for f in judged.failures) else (),
+        outcome=result.outcome,
+        reports=bool(result.tensors),
     )
 
 
