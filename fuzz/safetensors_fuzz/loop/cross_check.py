@@ -139,7 +139,7 @@ class PairQuestion(FileQuestion):
         both = differences(one, other)
         if both is None:
             return None
-        return Mistake("deviation:content", "", kind_of_part(both[1].part), differences=both)
+        return Mistake("deviation:content", "", kind_of_part(both[1].part), "content", differences=both)
 
     @property
     def expected(self) -> str:
