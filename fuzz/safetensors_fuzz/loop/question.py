@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.answer import UNSAFE
-from safetensors_corpus.judging.content import Difference
+from safetensors_corpus.judging.content import Difference, dtype_features
 from safetensors_corpus.judging.judge import LARGE_DIMENSION, Demand, failure_of, judge_step
-from safetensors_corpus.manifest import Expectation, dtype_features
+from safetensors_corpus.manifest import Expectation
 from safetensors_reference.header.model import Header
 from safetensors_reference.header.read import explain_source
 from safetensors_reference.rules.book import ProfileName, rule_book

@@ -8,9 +8,10 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from safetensors_corpus.actions import covered
 from safetensors_corpus.author.case import reject
 from safetensors_corpus.author.file import pattern
-from safetensors_corpus.author.write import WriteBuilder, covered
+from safetensors_corpus.author.write import WriteBuilder
 from safetensors_corpus.judging.written_file import FOREIGN, foreign_windows
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.manifest import tensor_row
+from safetensors_corpus.judging.content import tensor_row
 from safetensors_fuzz.plans import PLAN_KINDS
 from safetensors_fuzz.plans.question import PlanError, PlanQuestion
 from safetensors_fuzz.plans.values import Plan
