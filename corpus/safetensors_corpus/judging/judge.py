@@ -162,11 +162,12 @@ def judge_step(
     if excused := excuse(answer, lacks, demand.features):
         return Judgement("unsupported", excused, (), answer)
     judged = _judge(demand, step, answers, profile)
-    claimed = [failure for failure in judged.failures if claims_rule(areas, failure.rule)]
-    if judged.failures and not claimed:
-        judged = Judgement("pass", "", judged.options, answer)
-    elif len(claimed) < len(judged.failures):
-        judged = failed(answer, claimed, judged)
+    if areas:
+        claimed = [failure for failure in judged.failures if claims_rule(areas, failure.rule)]
+        if judged.failures and not claimed:
+            judged = Judgement("pass", "", judged.options, answer)
+        elif len(claimed) < len(judged.failures):
+            judged = failed(answer, claimed, judged)
     besides = _cost(demand, answer)
     undocumented = answer.outcome == "reject" and answer.documented is False
     if undocumented and demand.kind not in _KINDS_WITHOUT_API_14:
