@@ -438,9 +438,12 @@ def load(path: Path) -> Finding:
 
 def _checked(raw: object, origin: str) -> FindingDocument:
     try:
-        return typed(raw, FindingDocument)
+        document = typed(raw, FindingDocument)
     except MisfitError as err:
         raise FindingError(f"{origin}: {err}") from err
+    if document.expectation.get("agree", True) is not True:
+        raise FindingError(f"{origin}: if expectation.agree is present, it must be true")
+    return document
 
 
 def _read_files(path: Path, rows: Sequence[FileRow]) -> Iterator[tuple[str, bytes]]:
