@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.programs.files import folder_in_memory
+from safetensors_conformance.programs.launcher import folder_in_memory
 from safetensors_conformance.worker.worker import StartError
 from safetensors_corpus.features.tree import EARLIER, File, parse
 from safetensors_corpus.judging.verdicts import kind_of
