@@ -31,6 +31,7 @@ from .values import (
     Dice,
     Plan,
     Twist,
+    changed,
     drawing,
     fewer,
     setting,
@@ -144,8 +145,8 @@ def _renamed(plan: Plan) -> Iterator[Plan]:
         for other in ("a.safetensors", "b.safetensors"):
             if (len(other), other) >= (len(shard["name"]), shard["name"]):
                 break
-            named = [*shards[:at], {**shard, "name": other}, *shards[at + 1 :]]
-            yield {**plan, "shards": named, "map": _sent(plan, shard["name"], other)}
+            named = changed(plan, "shards", at, {**shard, "name": other})
+            yield {**named, "map": _sent(plan, shard["name"], other)}
 
 
 def _sent(plan: Plan, shard: str, other: str) -> list[list[Any]]:

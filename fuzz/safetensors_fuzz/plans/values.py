@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
@@ -39,8 +39,7 @@ class Dice(random.Random):
 
 def elements_of_a_byte(dtype: str) -> int:
     """Return the smallest number of elements that fill whole bytes."""
-    bits = DTYPE_BITS.get(dtype, 8)
-    return next(count for count in (1, 2, 4) if count * bits % 8 == 0)
+    return 8 // gcd(8, DTYPE_BITS.get(dtype, 8))
 
 
 def whole_bytes(shape: list[int], dtype: str, place: Callable[[], int] = lambda: -1) -> None:
@@ -60,6 +59,11 @@ def drawing(key: str, values: Sequence[Any]) -> Twist:
 
 def setting(**values: Any) -> Twist:
     return lambda _, out: out.update(copy.deepcopy(values))
+
+
+def changed(plan: Plan, key: str, at: int, *items: Any) -> Plan:
+    """Return the plan with these items in place of one item of a list."""
+    return {**plan, key: [*plan[key][:at], *items, *plan[key][at + 1 :]]}
 
 
 def fewer(items: list[Any]) -> Iterator[list[Any]]:

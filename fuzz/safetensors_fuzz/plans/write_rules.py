@@ -249,8 +249,8 @@ def metadata_argument(metadata: Mapping[str, Any] | None) -> Any:
         return metadata["value"]
     try:
         out = {key: value for key, value in metadata["items"]}  # noqa: C416
-    except TypeError as err:
-        raise PlanError(f"invalid metadata key: {err}") from err
+    except (TypeError, ValueError) as err:  # a key that is not hashable, or an item that is not a pair
+        raise PlanError(f"invalid metadata: {err}") from err
     if len(out) != len(metadata["items"]):
         raise PlanError("duplicate metadata key")
     return out
