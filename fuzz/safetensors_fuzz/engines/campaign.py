@@ -12,7 +12,7 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -295,15 +295,12 @@ def _base(data: bytes) -> File:
     return file
 
 
-def stage_of(codes: Iterable[str]) -> int:
+def stage_of(codes: Collection[str]) -> int:
     """Return how many of the two stages, JSON and schema, an input passes despite these faults."""
-    stage = 2
-    for code in codes:
-        if code.startswith(("FRM_", "HDR_NOT", "HDR_BAD", "HDR_TOO")):
-            return 0
-        if code.startswith(("ENT_", "DTY_BAD", "DTY_UNK", "SHP_BAD", "MET_", "OFF_BAD", "HDR_DUP")):
-            stage = 1
-    return stage
+    if any(code.startswith(("FRM_", "HDR_NOT", "HDR_BAD", "HDR_TOO")) for code in codes):
+        return 0
+    schema = ("ENT_", "DTY_BAD", "DTY_UNK", "SHP_BAD", "MET_", "OFF_BAD", "HDR_DUP")
+    return 1 if any(code.startswith(schema) for code in codes) else 2
 
 
 class Recorder:

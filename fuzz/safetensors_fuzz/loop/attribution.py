@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from safetensors_corpus.features import longer, plainest, within, without
 from safetensors_corpus.features.draft import Draft
 from safetensors_corpus.features.feature import Feature
-from safetensors_corpus.features.tree import File, Obj, Value, numbers, written
+from safetensors_corpus.features.tree import File, Obj, Value, entry_tree, written
+from safetensors_corpus.features.vocabulary import RESERVED
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 
@@ -169,16 +170,11 @@ def strict_twin(data: bytes, profile: ProfileName) -> bytes | None:
     rows: list[list[Value]] = []
     if header.metadata is not None:
         pairs: list[list[Value]] = [[written(k), written(v)] for k, v in header.metadata.items()]
-        rows.append([written("__metadata__"), Obj(pairs)])
-    content = data[header.data_start :]
+        rows.append([RESERVED, Obj(pairs)])
     for tensor in header.tensors.values():
-        fields: list[list[Value]] = [
-            [written("dtype"), written(tensor.dtype)],
-            [written("shape"), numbers(*tensor.shape)],
-            [written("data_offsets"), numbers(tensor.begin, tensor.end)],
-        ]
-        rows.append([written(tensor.name), Obj(fields)])
-    file = File(Obj(rows), content)
+        entry = entry_tree(tensor.dtype.encode(), list(tensor.shape), tensor.begin, tensor.end)
+        rows.append([written(tensor.name), entry])
+    file = File(Obj(rows), data[header.data_start :])
     file.padding = b" " * ((header.data_start - 8 - len(file.header())) % 8)
     made = file.render()
     return made if Draft.of(made) is not None else None
