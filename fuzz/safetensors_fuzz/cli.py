@@ -11,11 +11,11 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from safetensors_conformance.cli.common import sandbox_options
+from safetensors_conformance.cli.common import sandbox_options, shared_option
 from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.programs.sandbox import SandboxError
 from safetensors_conformance.worker.worker import Limits
-from safetensors_reference import PROFILES, rule_book
+from safetensors_reference import rule_book
 from safetensors_reference.main import SecondsRange, UnusableError
 from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import plural, visible, visible_lines
@@ -30,6 +30,7 @@ from .findings.replay import replay as replay_finding
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000
 MAX_JOBS = 64
+TIME_LIMIT = "Time limit for each answer, in seconds."
 
 
 class EngineChoice(click.Choice[str]):
@@ -47,11 +48,9 @@ class EngineChoice(click.Choice[str]):
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[replay ...]")
-@click.option(
+@shared_option(
     "--impl",
     "impls",
-    multiple=True,
-    metavar="SELECTOR",
     help="Implementation to test, in the same form as for stc run. Can be given several times.  [default: "
     "reference]",
 )
@@ -88,9 +87,8 @@ class EngineChoice(click.Choice[str]):
     show_default=True,
     help="Seed of the random generator. The same seed generates the same inputs.",
 )
-@click.option(
+@shared_option(
     "--profile",
-    type=click.Choice(PROFILES),
     help="Profile that decides disputed behaviour.  [default: none; only undisputed requirements count]",
 )
 @click.option(
@@ -109,18 +107,11 @@ class EngineChoice(click.Choice[str]):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File that lists known signatures to omit, in the same format as for stc diff.",
 )
-@click.option(
-    "--time-limit",
-    type=SecondsRange(),
-    default=2.0,
-    show_default=True,
-    help="Time limit for each answer, in seconds.",
-)
-@click.option(
+@shared_option("--time-limit", default=2.0, metavar=None, help=TIME_LIMIT)
+@shared_option(
     "--memory-limit",
     type=click.IntRange(16),
-    default=2048,
-    show_default=True,
+    metavar=None,
     help="Memory limit in MiB, on top of the memory that the implementation uses after startup.",
 )
 @sandbox_options
@@ -271,11 +262,9 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
 
 @fuzz.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
+@shared_option(
     "--impl",
     "impls",
-    multiple=True,
-    metavar="SELECTOR",
     help="Implementation to run. Can be given several times.  [default: the known implementations that the "
     "finding names]",
 )
@@ -286,14 +275,8 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
     show_default=True,
     help="Number of attempts. Each attempt runs in a fresh process.",
 )
-@click.option("--profile", type=click.Choice(PROFILES), help=f"Profile of the reference: {TEXT_ANSWERS}.")
-@click.option(
-    "--time-limit",
-    type=SecondsRange(),
-    default=10.0,
-    show_default=True,
-    help="Time limit for each answer, in seconds.",
-)
+@shared_option("--profile", help=f"Profile of the reference: {TEXT_ANSWERS}.")
+@shared_option("--time-limit", metavar=None, help=TIME_LIMIT)
 @sandbox_options
 def replay(
     folder: Path,
