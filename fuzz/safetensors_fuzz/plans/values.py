@@ -15,7 +15,6 @@ Plan = dict[str, Any]
 
 RESERVED = "__metadata__"
 FAULTY_NAME = "\u00a7"
-LARGEST = 4096
 PACKED = tuple(dtype for dtype, bits in DTYPE_BITS.items() if bits % 8)
 WHOLE = tuple(dtype for dtype, bits in DTYPE_BITS.items() if bits % 8 == 0)
 COMMON = tuple(dtype for dtype in WHOLE if not dtype.startswith(("F8_", "BF16")))
