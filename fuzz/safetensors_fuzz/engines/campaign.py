@@ -66,10 +66,7 @@ class Tally:
         self.tuples = max((row.tuples for row in rows), default=0)
         self.seconds = max((row.seconds for row in rows), default=0.0)
         for name in _COUNTERS:
-            total: Counter[str] = getattr(self, name)
-            total.clear()
-            for row in rows:
-                total.update(getattr(row, name))
+            setattr(self, name, sum((getattr(row, name) for row in rows), Counter[str]()))
         for row in rows:
             self.unstable.update(row.unstable)
 
@@ -78,10 +75,7 @@ class Tally:
 
     @classmethod
     def of_counts(cls, counts: Mapping[str, Any]) -> Tally:
-        tally = cls()
-        for name, value in counts.items():
-            setattr(tally, name, Counter(value) if name in _COUNTERS else value)
-        return tally
+        return cls(**{name: Counter(v) if name in _COUNTERS else v for name, v in counts.items()})
 
 
 _COUNTERS = ("stages", "rules", "outcomes", "known")

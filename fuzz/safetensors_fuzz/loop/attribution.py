@@ -61,11 +61,10 @@ class _Search:
             return unknown("the file cannot be rewritten without the parts that only some readers accept")
         if not self.accepts(twin):
             return self.cause(twin)
-        if not self._stays({twin: True, data: False}):
-            return unknown("the answers vary")
+        found = Cause(rules, "accepted without the parts that the profile tolerates")
         if len(rules) > 1:
-            return unknown("the file has several parts that only some readers accept")
-        return Cause(rules, "accepted without the parts that the profile tolerates")
+            found = unknown("the file has several parts that only some readers accept")
+        return self._confirmed(found, {twin: True, data: False})
 
     def cause(self, data: bytes) -> Cause:
         parts = _Parts(data)
@@ -77,12 +76,9 @@ class _Search:
         if not causes:
             return self._alone(parts)
         answers = {parts.variants[cause]: True for cause in causes[:MAX_CAUSES]}
-        if not self._stays({data: False, **answers}):
-            return unknown("the answers vary")
-        only = parts.only(causes)
-        if only is not None and self.accepts(only):
-            return self._smallest(parts)
-        return _cause_of(causes)
+        found = self._confirmed(_cause_of(causes), {data: False, **answers})
+        only = parts.only(causes) if found.rules else None
+        return self._smallest(parts) if only is not None and self.accepts(only) else found
 
     def _alone(self, parts: _Parts) -> Cause:
         refused: dict[Feature, bytes] = {}
@@ -98,9 +94,8 @@ class _Search:
         causes = [f for f in refused if not any(parts.holds(g, f) for g in refused)]
         if not causes:
             return self._smallest(parts)
-        if not self._stays({refused[cause]: False for cause in causes[:MAX_CAUSES]}):
-            return unknown("the answers vary")
-        return _cause_of(causes, "not accepted with")
+        answers = {refused[cause]: False for cause in causes[:MAX_CAUSES]}
+        return self._confirmed(_cause_of(causes, "not accepted with"), answers)
 
     def _smallest(self, parts: _Parts) -> Cause:
         """Find a minimal set of features with which the reader still rejects the file."""
@@ -113,13 +108,13 @@ class _Search:
         causes = parts.closest([f for f, variant in parts.variants.items() if self.accepts(variant)])
         if not causes or len(causes) > MAX_CAUSES:
             return unknown("neither a single feature nor a pair of features explains the rejection")
-        if not self._stays({data: False, parts.variants[causes[0]]: True}):
-            return unknown("the answers vary")
-        return _cause_of(causes)
+        return self._confirmed(_cause_of(causes), {data: False, parts.variants[causes[0]]: True})
 
-    def _stays(self, answers: Mapping[bytes, bool]) -> bool:
+    def _confirmed(self, cause: Cause, answers: Mapping[bytes, bool]) -> Cause:
+        """Return the cause if the reader repeats these answers."""
         again = [(data, answer) for _ in range(CONFIRMATIONS) for data, answer in answers.items()]
-        return all(self.accepts(data) == answer for data, answer in again)
+        same = all(self.accepts(data) == answer for data, answer in again)
+        return cause if same else unknown("the answers vary")
 
 
 class _Parts:

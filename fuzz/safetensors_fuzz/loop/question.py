@@ -175,8 +175,7 @@ class FileQuestion:
         return "+".join(self.codes) or "valid"
 
     def content(self) -> dict[str, Any]:
-        if self.header is None:
-            raise ValueError("a file with faults has no content")
+        assert self.header is not None  # a file with faults has no content
         return content(self.data, self.header)
 
     def demand(self, outcome: str) -> Demand:
