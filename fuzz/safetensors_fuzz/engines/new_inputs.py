@@ -57,9 +57,7 @@ def _shape(file: File) -> int:
     return min(members, 4) * 100 + min(len(file.data).bit_length(), 9) * 10 + min(len(file.padding), 9)
 
 
-@lru_cache(MESSAGE_CACHE)
-def class_of(message: str) -> str:
-    return message_class(message)
+class_of = lru_cache(MESSAGE_CACHE)(message_class)
 
 
 def rejection_key(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
