@@ -75,7 +75,8 @@ class Tally:
 
     @classmethod
     def of_counts(cls, counts: Mapping[str, Any]) -> Tally:
-        return cls(**{name: Counter(v) if name in _COUNTERS else v for name, v in counts.items()})
+        counters: dict[str, Any] = {name: Counter(counts[name]) for name in _COUNTERS}
+        return cls(**{**counts, **counters})
 
 
 _COUNTERS = ("stages", "rules", "outcomes", "known")
