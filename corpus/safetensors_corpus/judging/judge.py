@@ -203,14 +203,11 @@ def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: 
         return Judgement(
             f"choice:{label}", f"takes option {label} of choice {demand.choice}", fitting, answer
         )
-    unsupported = [judged for judged in trials.values() if judged.verdict == "unsupported"]
-    late = [judged for judged in trials.values() if judged.verdict == "late-reject"]
-    if unsupported or late:
-        return (unsupported or late)[0]
+    mild = [j for verdict in ("unsupported", "late-reject") for j in trials.values() if j.verdict == verdict]
     # If there is an option with the same outcome, report the failure under this option.
     same = [j for name, j in trials.items() if demand.options[name].outcome == answer.outcome]
-    if same:
-        return same[0]
+    if mild or same:
+        return (mild or same)[0]
     wrong = "accept" if answer.outcome == "accept" else "reject"
     detail = f"{answer.outcome}: no option of choice {demand.choice} {wrong}s"
     rule = first_rule(demand)

@@ -16,8 +16,7 @@ Plan = dict[str, Any]
 RESERVED = "__metadata__"
 FAULTY_NAME = "\u00a7"
 PACKED = tuple(dtype for dtype, bits in DTYPE_BITS.items() if bits % 8)
-WHOLE = tuple(dtype for dtype, bits in DTYPE_BITS.items() if bits % 8 == 0)
-COMMON = tuple(dtype for dtype in WHOLE if not dtype.startswith(("F8_", "BF16")))
+COMMON = tuple(d for d in DTYPE_BITS if d not in PACKED and not d.startswith(("F8_", "BF16")))
 """Dtypes that NumPy supports."""
 BASIC = ("U8", "I64", "F16", "F32")
 """Dtypes that every reader supports."""

@@ -195,6 +195,7 @@ UNDECIDED = {
         (writing({"dtype": "BOOL"}), "BOOL element"),
         (writing({}, metadata={"value": {}}), "no metadata"),
         (writing({}, metadata={"items": [["k", "v"], ["k", "w"]]}), "duplicate"),
+        (writing({}, metadata={"items": [[]]}), "invalid metadata"),
         (writing({}, properties=["fast"]), "unknown properties"),
         (writing({}, properties=["no-foreign-bytes"]), "foreign"),
         (writing({}, file_size_limit=4096), "might fit"),
