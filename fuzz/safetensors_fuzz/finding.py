@@ -71,17 +71,8 @@ def bare(signature: str) -> str:
 class Finding:
     """An input, the expected answer, and the answers of the implementations.
 
-    Attributes:
-        verdict: the verdict on a wrong answer, a key of ``safetensors_corpus.judging.verdicts.VERDICTS``.
-        signature: key for deduplication; it begins like a signature of ``stc diff``.
-        rules: ids of the rules that the input or the answer breaks, the main rule first, or empty if unknown.
-        files: content of each file by its path in the input's folder; empty for a write.
-        expectation: in the format of the manifest. With the outcome ``open``, accepting and rejecting are
-            both right, but with ``agree``, all implementations that accept the input must report the same
-            content.
-        where: byte range of ``entry`` that breaks the first rule, if known.
-        replays: number of attempts that confirmed the finding, at most ``REPLAYS``.
-        cause: why ``rules`` were chosen, or why they are unknown, in one line; empty if this is obvious.
+    ``FindingDocument`` describes the fields. ``files`` maps the path of each file in the input's folder to
+    its content, and is empty for a write. The signature begins like one of ``stc diff``.
     """
 
     step: str

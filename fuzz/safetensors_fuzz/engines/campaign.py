@@ -252,9 +252,9 @@ class Campaign:
         for (number, step), result in answers.items():
             if result.outcome == "accept":
                 accepted.setdefault(step, []).append((self._subjects[number], result))
+        question = PairQuestion.of(file)
         for step, ((first, answer), *others) in accepted.items():
             for second, result in others:
-                question = PairQuestion.of(file, first, second)
                 mistake = question.compare(answer, result)
                 if mistake is None:
                     continue
