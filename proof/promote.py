@@ -27,8 +27,8 @@ from safetensors_corpus import Case, Manifest, ManifestError, load_manifest, rec
 from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.judging.verdicts import SECURITY, kind_of
 from safetensors_fuzz.finding import Finding, FindingError, blamed_selector, load
-from safetensors_fuzz.findings.replay import finding_case
 from safetensors_fuzz.loop.question import opinion
+from safetensors_fuzz.plans.question import fuzzed_case
 from safetensors_reference import PROFILES, explain, rule_book
 from safetensors_reference.main import UnusableError
 from safetensors_reference.rules.book import ProfileName
@@ -443,7 +443,7 @@ def _refuse_id(case_id: str, manifest: Manifest, found: str) -> None:
 def _news(finding: Finding, manifest: Manifest, root: Path) -> News:
     """Return the contribution. Raises NothingNewError, and PromotionError if the reader disagrees."""
     with tempfile.TemporaryDirectory(prefix="stc-promote-") as folder:
-        case = finding_case(finding, Path(folder))
+        case = fuzzed_case(finding, Path(folder))
         objection = disagreement(case)
         if objection is not None:
             raise PromotionError(f"the strict reader does not agree with the expectation: {objection}")

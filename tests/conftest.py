@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def memory_path() -> Iterator[Path]:
     """An empty folder in memory, where there is one, for tests that write thousands of small files."""
-    from safetensors_conformance.programs.files import folder_in_memory
+    from safetensors_conformance.programs.launcher import folder_in_memory
 
     with TemporaryDirectory(dir=folder_in_memory()) as folder:
         yield Path(folder)

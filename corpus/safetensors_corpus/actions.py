@@ -1,17 +1,27 @@
-"""The models of the actions in ``corpus.json``: what to do in addition to opening and reading the input."""
+"""The models of the actions in ``corpus.json``: what to do in addition to opening and reading the input.
+
+The names of the files of a checkpoint, and the memory of the tensors to save, follow from them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .placing import PLACES
 from .recipe import LARGEST_FILE, Recipe, Size
 from .server import BEHAVIOURS, Behaviour
 from .typed import Count, shown, words
 
+MODEL = "model/"
+"""Folder of the checkpoint within the directory."""
+INDEX_NAME = "model.safetensors.index.json"
 MOST_READERS, MOST_ROUNDS, MOST_TAKEN = 64, 1000, 10_000
 """Maximum number of simultaneous readers, of rounds, and of tensors per reader and round."""
 Taken = Annotated[list[str], Meta(max_length=MOST_TAKEN)]
@@ -311,3 +321,35 @@ def contradiction(action: Mapping[str, Any]) -> str:
     if action["closed"] and action["after"]:
         return "continues to read a file that it closed"
     return ""
+
+
+def numbered(number: int, count: int) -> str:
+    return f"model-{number:05d}-of-{count:05d}.safetensors"
+
+
+def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:
+    """Yield the positions of a tensor's bytes in its storage.
+
+    If the element width is unknown, yield all ``size`` positions.
+    """
+    bits = DTYPE_BITS.get(given["dtype"])
+    if bits is None:
+        yield from range(size)
+    elif given["strides"] is None:
+        wanted = (prod(given["shape"]) * bits + 7) // 8 if given.get("nbytes") is None else given["nbytes"]
+        yield from range(given["offset"], min(given["offset"] + wanted, size))
+    else:
+        for start in starts(given, bits // 8):
+            yield from range(start, start + bits // 8)
+
+
+def starts(given: Mapping[str, Any], width: int) -> Iterator[int]:
+    """Yield the position of each element in row-major order. Raises ValueError for packed elements."""
+    if not width:
+        raise ValueError("elements smaller than a byte cannot have strides or a byte order")
+    shape: Sequence[int] = given["shape"]
+    strides = given["strides"]
+    if strides is None:
+        strides = [width * prod(shape[i + 1 :]) for i in range(len(shape))]
+    for place in itertools.product(*(range(n) for n in shape)):
+        yield given["offset"] + sum(i * s for i, s in zip(place, strides, strict=True))

@@ -49,6 +49,7 @@ from . import recipe
 from .author.actions import index_items
 from .author.index import MODEL
 from .judging.answer import Answer, Flaw, Outcome
+from .judging.content import tensor_row
 from .judging.exported_folder import entries, flaws_of_export, set_up_export
 from .judging.judge import judge_step
 from .judging.verdicts import fails
@@ -60,7 +61,7 @@ from .judging.written_folder import (
     aged_snapshot,
     flaws_of_folder,
 )
-from .manifest import LARGEST_IN_MEMORY, Case, tensor_row
+from .manifest import LARGEST_IN_MEMORY, Case
 from .placing import PLACES, put
 from .repeating import usage_of, what_stays
 from .server import FileServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -68,31 +68,6 @@ class Expectation:
             metadata = content.get("metadata")
             content = {"tensors": tensors, "metadata": None if metadata is None else recipe.map_of(metadata)}
         return cls(raw["outcome"], content, tuple(raw.get("codes", ())), tuple(raw.get("properties", ())))
-
-
-FIELDS = ("dtype", "shape", "nbytes", "sha256")
-"""Fields of a tensor in a content, in addition to its name. Implementations may omit them."""
-
-
-def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict[str, Any]:
-    """Return the row of a tensor in the content of an expectation."""
-    return {
-        "name": name,
-        "dtype": dtype,
-        "shape": list(shape),
-        "nbytes": len(data),
-        "sha256": hashlib.sha256(data).hexdigest(),
-    }
-
-
-def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """Return the fields that the rows of two tensors both contain and that have different values."""
-    return [f for f in FIELDS if (x := a.get(f)) is not None and (y := b.get(f)) is not None and x != y]
-
-
-def dtype_features(dtypes: Iterable[str]) -> list[str]:
-    """Return the features that a case with these dtypes needs."""
-    return sorted({f"dtype-{d.lower().replace('_', '-')}" for d in dtypes})
 
 
 COMBINED = "surroundings"

@@ -11,10 +11,11 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from safetensors_conformance.cli.common import confinement_options
+from safetensors_conformance.cli.common import sandbox_options, shared_option
 from safetensors_conformance.programs.launcher import Confinement
+from safetensors_conformance.programs.sandbox import SandboxError
 from safetensors_conformance.worker.worker import Limits
-from safetensors_reference import PROFILES, rule_book
+from safetensors_reference import rule_book
 from safetensors_reference.main import SecondsRange, UnusableError
 from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import plural, visible, visible_lines
@@ -29,6 +30,7 @@ from .findings.replay import replay as replay_finding
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000
 MAX_JOBS = 64
+TIME_LIMIT = "Time limit for each answer, in seconds."
 
 
 class EngineChoice(click.Choice[str]):
@@ -46,11 +48,9 @@ class EngineChoice(click.Choice[str]):
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[replay ...]")
-@click.option(
+@shared_option(
     "--impl",
     "impls",
-    multiple=True,
-    metavar="SELECTOR",
     help="Implementation to test, in the same form as for stc run. Can be given several times.  [default: "
     "reference]",
 )
@@ -87,9 +87,8 @@ class EngineChoice(click.Choice[str]):
     show_default=True,
     help="Seed of the random generator. The same seed generates the same inputs.",
 )
-@click.option(
+@shared_option(
     "--profile",
-    type=click.Choice(PROFILES),
     help="Profile that decides disputed behaviour.  [default: none; only undisputed requirements count]",
 )
 @click.option(
@@ -108,21 +107,14 @@ class EngineChoice(click.Choice[str]):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File that lists known signatures to omit, in the same format as for stc diff.",
 )
-@click.option(
-    "--time-limit",
-    type=SecondsRange(),
-    default=2.0,
-    show_default=True,
-    help="Time limit for each answer, in seconds.",
-)
-@click.option(
+@shared_option("--time-limit", default=2.0, metavar=None, help=TIME_LIMIT)
+@shared_option(
     "--memory-limit",
     type=click.IntRange(16),
-    default=2048,
-    show_default=True,
+    metavar=None,
     help="Memory limit in MiB, on top of the memory that the implementation uses after startup.",
 )
-@confinement_options
+@sandbox_options
 @click.pass_context
 def fuzz(
     context: click.Context,
@@ -135,7 +127,9 @@ def fuzz(
     output: Path | None,
     time_limit: float,
     memory_limit: int,
-    confinement: Confinement,
+    env: tuple[str, ...],
+    sandbox: bool,
+    sandbox_net: bool,
     **options: Any,
 ) -> None:
     """Generate inputs from the rules of the format, and report wrong answers.
@@ -153,6 +147,7 @@ def fuzz(
     stc fuzz --steps prove,check        self-checks of the reference
     Exit status: 0 no findings, 1 findings, 2 cannot run, 130 interrupted.
     """
+    confinement = _confinement(env, sandbox, sandbox_net)
     if context.invoked_subcommand is not None:
         return
     if max_execs is None and seconds is None:
@@ -185,6 +180,13 @@ def fuzz(
     for line in report(config, tally, places):
         click.echo(line)
     raise SystemExit(INTERRUPTED if interrupted else bool(tally.findings))
+
+
+def _confinement(env: tuple[str, ...], sandbox: bool, net: bool) -> Confinement:
+    try:
+        return Confinement.of(env, sandbox=sandbox, net=net)
+    except (ValueError, SandboxError) as err:
+        raise click.UsageError(str(err)) from err
 
 
 def _run(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
@@ -260,11 +262,9 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
 
 @fuzz.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
+@shared_option(
     "--impl",
     "impls",
-    multiple=True,
-    metavar="SELECTOR",
     help="Implementation to run. Can be given several times.  [default: the known implementations that the "
     "finding names]",
 )
@@ -275,22 +275,18 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
     show_default=True,
     help="Number of attempts. Each attempt runs in a fresh process.",
 )
-@click.option("--profile", type=click.Choice(PROFILES), help=f"Profile of the reference: {TEXT_ANSWERS}.")
-@click.option(
-    "--time-limit",
-    type=SecondsRange(),
-    default=10.0,
-    show_default=True,
-    help="Time limit for each answer, in seconds.",
-)
-@confinement_options
+@shared_option("--profile", help=f"Profile of the reference: {TEXT_ANSWERS}.")
+@shared_option("--time-limit", metavar=None, help=TIME_LIMIT)
+@sandbox_options
 def replay(
     folder: Path,
     impls: tuple[str, ...],
     times: int,
     profile: str | None,
     time_limit: float,
-    confinement: Confinement,
+    env: tuple[str, ...],
+    sandbox: bool,
+    sandbox_net: bool,
 ) -> None:
     """Reproduce the finding in FOLDER, and report whether the answer is still wrong.
 
@@ -304,6 +300,7 @@ def replay(
     stc fuzz replay findings/off-hole-1a2b3c4d --impl mlx==0.31.1 --impl mlx
     Exit status: 0 the answer is now as expected, 1 it is still wrong, 2 cannot run.
     """
+    limits = Limits(time_limit, confinement=_confinement(env, sandbox, sandbox_net))
     try:
         finding = load(folder)
     except FindingError as err:
@@ -322,7 +319,7 @@ def replay(
         finding,
         impls,
         times=times,
-        limits=Limits(time_limit, confinement=confinement),
+        limits=limits,
         profile=profile,
         say=lambda selector: click.echo(f"  runs      {visible(selector, 1000)}"),
     )

@@ -23,7 +23,7 @@ from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_corpus.typed import MisfitError, members, typed
 from safetensors_reference import Rule, rule_book
 from safetensors_reference.header.read import explain_source
-from safetensors_reference.rules.cwe import CWE_NAMES, weaknesses_of
+from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
 from safetensors_reference.source import MemorySource, read_whole
 from safetensors_reports.fuzz_finding import FileRow, FindingDocument
 from safetensors_reports.page.design import harmless_text
@@ -71,17 +71,8 @@ def bare(signature: str) -> str:
 class Finding:
     """An input, the expected answer, and the answers of the implementations.
 
-    Attributes:
-        verdict: the verdict on a wrong answer, a key of ``safetensors_corpus.judging.verdicts.VERDICTS``.
-        signature: key for deduplication; it begins like a signature of ``stc diff``.
-        rules: ids of the rules that the input or the answer breaks, the main rule first, or empty if unknown.
-        files: content of each file by its path in the input's folder; empty for a write.
-        expectation: in the format of the manifest. With the outcome ``open``, accepting and rejecting are
-            both right, but with ``agree``, all implementations that accept the input must report the same
-            content.
-        where: byte range of ``entry`` that breaks the first rule, if known.
-        replays: number of attempts that confirmed the finding, at most ``REPLAYS``.
-        cause: why ``rules`` were chosen, or why they are unknown, in one line; empty if this is obvious.
+    ``FindingDocument`` describes the fields. ``files`` maps the path of each file in the input's folder to
+    its content, and is empty for a write. The signature begins like one of ``stc diff``.
     """
 
     step: str
@@ -194,6 +185,7 @@ def _install(temporary: Path, target: Path) -> None:
 
 def describe(finding: Finding) -> dict[str, Any]:
     """Return ``finding.json``. Raises FindingError for a value that JSON or the schema forbids."""
+    weaknesses = dict.fromkeys(number for code in finding.codes for number in CWE_OF_CODE.get(code, ()))
     document = {
         "schema": SCHEMA,
         "slug": finding.slug,
@@ -203,7 +195,7 @@ def describe(finding: Finding) -> dict[str, Any]:
         "rules": [_rule(rule_id) for rule_id in finding.rules],
         "cause": finding.cause,
         "codes": list(finding.codes),
-        "cwe": [{"id": number, "name": CWE_NAMES[number]} for number in weaknesses_of(finding.codes)],
+        "cwe": [{"id": number, "name": CWE_NAMES[number]} for number in weaknesses],
         "expected": finding.expected,
         "got": dict(finding.got),
         "versions": dict(finding.versions),
@@ -437,9 +429,12 @@ def load(path: Path) -> Finding:
 
 def _checked(raw: object, origin: str) -> FindingDocument:
     try:
-        return typed(raw, FindingDocument)
+        document = typed(raw, FindingDocument)
     except MisfitError as err:
         raise FindingError(f"{origin}: {err}") from err
+    if document.expectation.get("agree", True) is not True:
+        raise FindingError(f"{origin}: if expectation.agree is present, it must be true")
+    return document
 
 
 def _read_files(path: Path, rows: Sequence[FileRow]) -> Iterator[tuple[str, bytes]]:

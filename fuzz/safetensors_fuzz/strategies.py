@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from safetensors_reference import explain
 from safetensors_reference.rules.faults import REPORTED_RULES
 
-from .grammar.grammar import Grammar, faults_by_rule
+from .grammar.grammar import FAULTS_BY_RULE, Grammar
 
 _RANDOMS = st.randoms(use_true_random=False)
 
@@ -46,15 +46,15 @@ def broken_files(draw: st.DrawFn, rule: str | None = None) -> bytes:
     ``rule`` is the id of a rule that the file breaks, possibly in addition to other rules. If it is None, the
     file may break any rule. Raises ValueError if no mutation targets the rule.
     """
-    if rule is not None and rule not in faults_by_rule():
-        raise ValueError(f"no fault targets {rule!r}; available rules: {', '.join(faults_by_rule())}")
+    if rule is not None and rule not in FAULTS_BY_RULE:
+        raise ValueError(f"no fault targets {rule!r}; available rules: {', '.join(FAULTS_BY_RULE)}")
     rng = draw(_RANDOMS)
     grammar = Grammar(rng)
     file = grammar.fresh()
     if rule is None:
         grammar.break_one(file)
     else:
-        assume(rng.choice(faults_by_rule()[rule]).apply(rng, file))
+        assume(rng.choice(FAULTS_BY_RULE[rule]).apply(rng, file))
     data = file.render()
     broken = {fault.rule for fault in explain(data, "hardened").faults}
     assume(broken and (rule is None or rule not in REPORTED_RULES or rule in broken))

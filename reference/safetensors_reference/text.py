@@ -74,6 +74,12 @@ def visible(text: str, limit: int = 200) -> str:
     return _COMMAND.sub(lambda match: f"\\u{ord(match[0][0]):04x}{match[0][1:]}", text)
 
 
+def code(text: str, limit: int = 200) -> str:
+    """Return a Markdown code span for a table cell that does not trigger mentions, links or HTML."""
+    text = visible(text, limit).replace("`", "\\u0060").replace("|", "\\u007c")
+    return f"`{text}`" if text else ""
+
+
 def visible_lines(text: str, limit: int = 2000) -> str:
     return "\n".join(visible(line, limit) for line in text.split("\n"))
 

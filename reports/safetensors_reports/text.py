@@ -1,32 +1,24 @@
-"""Make strings from readers and files safe to show and stable across runs, and compare them.
-
-Messages are compared by class; programs, reports of bugs and versions are compared by what they name.
-"""
+"""Make strings from readers and files safe to show and stable across runs, and compare names and versions."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from itertools import chain, count
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from safetensors_reference.text import plural as plural  # noqa: PLC0414 - one place for all text helpers
+from safetensors_reference.text import code as code  # noqa: PLC0414 - one place for all text helpers
+from safetensors_reference.text import plural as plural  # noqa: PLC0414 - as above
 from safetensors_reference.text import visible as visible  # noqa: PLC0414 - as above
 from safetensors_reference.text import visible_lines as visible_lines  # noqa: PLC0414 - as above
 
 COPIED = 1 << 16
 """Limit for commands and lists that people copy. Only those about hostile records are longer."""
-
-
-def code(text: str, limit: int = 200) -> str:
-    """Return a code span that works in a table cell and does not trigger mentions, links or HTML."""
-    text = visible(text, limit).replace("`", "\\u0060").replace("|", "\\u007c")
-    return f"`{text}`" if text else ""
 
 
 def join_counts(numbers: dict[str, int], between: str = "   ") -> str:
@@ -94,41 +86,6 @@ def file_slug(text: str) -> str:
     if len(text) <= MAX_FILE_NAME:
         return slug(text)
     return f"{slug(text[:MAX_FILE_NAME])}-{digest(text)[:8]}"
-
-
-# These patterns start with a literal character and look behind afterwards, so that the search can skip to
-# this character. This makes them four times as fast.
-_VARYING = re.compile(r"""[0-9"'`](?:(?<=[0-9])[0-9]*|(?<=")[^"]*"?|(?<=')[^']*'?|(?<=`)[^`]*`?)""")
-_FOLDERS = re.compile(r"""/(?<![\w.:/]/)(?:[^\s/:'"`]+/)+(?:(?:safetensors-case|stc-fuzz)-[^\s'"`/:]*)?""")
-"""The folders of an absolute path. Every run reads from a folder with a random name."""
-_LISTS = re.compile(r"#(?<=[\[(]#)(?:, ?#)+(?=[\])])")
-
-
-def without_folders(text: str) -> str:
-    return _FOLDERS.sub("", text)
-
-
-def message_class(message: str, names: Iterable[str] = (), limit: int = 60) -> str:
-    message = without_folders(message[: limit + 200])[: limit + 100]
-    for name in sorted((n for n in names if n and n in message), key=len, reverse=True):
-        message = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", message)
-    return _LISTS.sub("#", _VARYING.sub("#", message))[:limit].strip()
-
-
-def difference_class(difference: str) -> str:
-    if '" is reported as it is spelled: "' in difference:
-        return "escapes"
-    if difference.startswith("metadata"):
-        return "metadata"
-    # A tensor name may contain anything, so only the text after it counts.
-    tail = difference.rpartition('": ')[2]
-    for word in ("dtype", "shape", "nbytes", "other bytes"):
-        if tail.startswith(word):
-            return word
-    for ending, word in ((" is missing", "missing"), (" twice", "twice"), (" none of that name", "reported")):
-        if difference.endswith(ending):
-            return word
-    return "content"
 
 
 def same_project(implementation: str, project: str) -> bool:

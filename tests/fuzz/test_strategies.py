@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 
-from safetensors_fuzz.grammar.grammar import faults_by_rule
+from safetensors_fuzz.grammar.grammar import FAULTS_BY_RULE
 from safetensors_fuzz.strategies import broken_files, valid_files
 from safetensors_reference import explain
 
@@ -64,7 +64,7 @@ def test_the_example_in_the_documentation_runs(monkeypatch: pytest.MonkeyPatch) 
 def test_a_rule_that_nothing_aims_at_is_told() -> None:
     with pytest.raises(ValueError, match="no fault targets 'API-01'"):
         find(broken_files("API-01"), lambda _: True)
-    assert "OFF-07" in faults_by_rule()
+    assert "OFF-07" in FAULTS_BY_RULE
 
 
 @pytest.mark.nightly

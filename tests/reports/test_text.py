@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
+from safetensors_reports.differences.signatures import difference_class, message_class, without_folders
 from safetensors_reports.history.directory import directory
 from safetensors_reports.history.ledger import Ledger
 from safetensors_reports.page.results import tables
-from safetensors_reports.text import (
-    difference_class,
-    label_key,
-    listed,
-    message_class,
-    report_key,
-    version_key,
-    visible,
-    without_folders,
-)
+from safetensors_reports.text import label_key, listed, report_key, version_key, visible
 from safetensors_reports.trophies.model import Expectations, trophies
 
 from .samples import HOLE, corpus, failing, line, report, run

@@ -60,12 +60,17 @@ def checked_device(_context: click.Context, _option: click.Parameter, name: str 
     return name
 
 
-def confinement_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the environment and sandbox options; the command receives them as ``confinement``."""
+def sandbox_options(command: Command) -> Command:
+    """Add ``--env``, ``--sandbox`` and ``--sandbox-net``."""
+    for name in ("--sandbox-net", "--sandbox", "--env"):
+        command = shared_option(name)(command)
+    return command
 
-    @shared_option("--env")
-    @shared_option("--sandbox")
-    @shared_option("--sandbox-net")
+
+def confinement_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``sandbox_options``; the command receives their values as ``confinement``."""
+
+    @sandbox_options
     @functools.wraps(command)
     def wrapper(*args: Any, env: tuple[str, ...], sandbox: bool, sandbox_net: bool, **options: Any) -> None:
         try:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.judging.content import FIELDS, dtype_features
 from safetensors_corpus.judging.judge import excuse
-from safetensors_corpus.manifest import FIELDS, dtype_features
 from safetensors_reference import UnreadableError, explain, rule_book
 from safetensors_reference.files.names import is_index
 from safetensors_reference.files.walk import find_inputs

@@ -12,7 +12,6 @@ import os
 import re
 import secrets
 import stat
-import sys
 import tempfile
 import weakref
 from collections import deque
@@ -24,6 +23,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from safetensors_corpus import Case, ManifestError
+
+from .launcher import folder_in_memory
 
 SHOWN_NAME = "file.safetensors"
 """Replaces the name of a copy in an implementation's messages, so that they are reproducible."""
@@ -155,28 +156,6 @@ class Copies:
         self._shown.clear()
         self._past.clear()
         self._past_blocks = 0
-
-
-MEMORY_FOLDER = "/dev/shm"  # noqa: S108
-_ROOM = 1 << 30
-"""Minimum free space in bytes of a folder in memory. Containers often have only 64 MiB there."""
-
-
-def folder_in_memory() -> str | None:
-    """Return a folder in memory for small files, or None to use the default folder.
-
-    On a disk, creating a file near files that were just removed takes up to a millisecond. None is returned
-    if the user or a sandbox chose the folder for temporary files, and on systems where a program cannot read
-    files in memory with O_DIRECT (Linux before 6.6).
-    """
-    if sys.platform != "linux" or tempfile.gettempdir() != "/tmp":  # noqa: S108
-        return None
-    try:
-        os.close(os.open(MEMORY_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_DIRECT, 0o600))
-        free = os.statvfs(MEMORY_FOLDER)
-    except OSError:
-        return None
-    return MEMORY_FOLDER if free.f_bavail * free.f_frsize >= _ROOM else None
 
 
 def without(folder: Path, text: str) -> str:

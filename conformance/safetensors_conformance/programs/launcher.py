@@ -1,7 +1,7 @@
 """Start programs with harmless variables, so that no process outlives its program or the harness.
 
-Programs inherit only the environment variables that are known to be harmless, and no tokens. Ctrl-C, SIGTERM
-and SIGHUP end a run but keep its results so far.
+Programs inherit only the environment variables that are known to be harmless, and no tokens. Their small
+files are in memory where this is possible. Ctrl-C, SIGTERM and SIGHUP end a run but keep its results so far.
 
 On Linux, a keeper process (``host/keeper.py``) sits between the harness and each program. It kills
 everything that the program started, in any session or process group, even if the harness itself is killed. On
@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -131,6 +132,28 @@ class Confinement:
 
     def with_shown(self, *paths: Path) -> Self:
         return replace(self, shown=(*self.shown, *paths))
+
+
+MEMORY_FOLDER = "/dev/shm"  # noqa: S108
+_ROOM = 1 << 30
+"""Minimum free space in bytes of a folder in memory. Containers often have only 64 MiB there."""
+
+
+def folder_in_memory() -> str | None:
+    """Return a folder in memory for small files, or None to use the default folder.
+
+    On a disk, creating a file near files that were just removed takes up to a millisecond. None is returned
+    if the user or a sandbox chose the folder for temporary files, and on systems where a program cannot read
+    files in memory with O_DIRECT (Linux before 6.6).
+    """
+    if sys.platform != "linux" or tempfile.gettempdir() != "/tmp":  # noqa: S108
+        return None
+    try:
+        os.close(os.open(MEMORY_FOLDER, os.O_TMPFILE | os.O_RDWR | os.O_DIRECT, 0o600))
+        free = os.statvfs(MEMORY_FOLDER)
+    except OSError:
+        return None
+    return MEMORY_FOLDER if free.f_bavail * free.f_frsize >= _ROOM else None
 
 
 def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:

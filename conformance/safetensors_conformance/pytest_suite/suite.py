@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Case, ManifestError, load_manifest
-from safetensors_reference.rules.cwe import weaknesses_of
+from safetensors_reference.rules.cwe import CWE_OF_CODE
 from safetensors_reference.text import visible_lines
 from safetensors_reports.known_failures import KnownError
 from safetensors_reports.text import plural
@@ -265,7 +265,7 @@ def case_properties(case: Case) -> list[tuple[str, str]]:
     """Return (name, value) pairs for JUnit XML. Spaces separate the values of one property."""
     wanted = (case.expect, *case.options.values())
     codes = [code for one in wanted if one is not None for code in one.codes]
-    numbers = weaknesses_of(codes)
+    numbers = dict.fromkeys(number for code in codes for number in CWE_OF_CODE.get(code, ()))
     out = [("rules", fit(" ".join(case.rules))), ("area", case.area), ("level", fit(case.level))]
     if numbers:
         out.append(("cwe", " ".join(map(str, numbers))))

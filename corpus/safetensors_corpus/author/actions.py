@@ -11,7 +11,7 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
 from ..actions import contradiction
-from ..manifest import dtype_features, tensor_row
+from ..judging.content import dtype_features, tensor_row
 from ..placing import PLACES, SUFFIX
 from ..server import Behaviour
 from .file import FileBuilder, size_of, stored_recipe

@@ -17,7 +17,7 @@ from typing import Any
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
-from ..manifest import dtype_features, tensor_row
+from ..judging.content import dtype_features, tensor_row
 
 MAX_FILE = 64 * 1024
 """Maximum size of a stored file in bytes. Larger inputs become recipes."""

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import recipe
+from ..actions import INDEX_NAME as INDEX_NAME  # noqa: PLC0414 - case functions use these names, too
+from ..actions import MODEL as MODEL  # noqa: PLC0414 - as above
+from ..actions import numbered as numbered  # noqa: PLC0414 - as above
 from .file import MAX_FILE, Builder, FileBuilder, json_text, pattern, size_of
-
-MODEL = "model/"
-"""Folder of the checkpoint within the directory."""
-INDEX_NAME = "model.safetensors.index.json"
 
 
 @dataclass
@@ -133,10 +132,6 @@ class IndexBuilder(Builder):
 
     def named_files(self) -> list[str]:
         return sorted([*self._shards, *self._files, *self._made])
-
-
-def numbered(number: int, count: int) -> str:
-    return f"model-{number:05d}-of-{count:05d}.safetensors"
 
 
 def _below(name: str) -> str:

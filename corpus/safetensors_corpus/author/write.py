@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
-from ..manifest import dtype_features, tensor_row
+from ..actions import starts
+from ..judging.content import dtype_features, tensor_row
 from .file import Builder, FileBuilder, pattern, size_of, stored_file
 from .index import IndexBuilder, numbered
 
@@ -136,7 +135,7 @@ class WriteBuilder(Builder):
             return data
         width = DTYPE_BITS[given.dtype] // 8
         out = bytearray()
-        for start in _starts(vars(given), width):
+        for start in starts(vars(given), width):
             element = memory[start : start + width]
             if start < 0 or len(element) != width:
                 raise ValueError(f"{given.name!r} is not completely inside its storage")
@@ -184,34 +183,6 @@ def _spelled(value: Any) -> Any:
     if len(value) > SPELLED:
         return {"parts": recipe.from_bytes(value.encode("utf-8", "surrogatepass"))}
     return recipe.spelled(value)
-
-
-def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:
-    """Yield the positions of a tensor's bytes in its storage.
-
-    If the element width is unknown, yield all ``size`` positions.
-    """
-    bits = DTYPE_BITS.get(given["dtype"])
-    if bits is None:
-        yield from range(size)
-    elif given["strides"] is None:
-        wanted = (prod(given["shape"]) * bits + 7) // 8 if given.get("nbytes") is None else given["nbytes"]
-        yield from range(given["offset"], min(given["offset"] + wanted, size))
-    else:
-        for start in _starts(given, bits // 8):
-            yield from range(start, start + bits // 8)
-
-
-def _starts(given: Mapping[str, Any], width: int) -> Iterator[int]:
-    """Yield the position of each element in row-major order. Raises ValueError for packed elements."""
-    if not width:
-        raise ValueError("elements smaller than a byte cannot have strides or a byte order")
-    shape: Sequence[int] = given["shape"]
-    strides = given["strides"]
-    if strides is None:
-        strides = [width * prod(shape[i + 1 :]) for i in range(len(shape))]
-    for place in itertools.product(*(range(n) for n in shape)):
-        yield given["offset"] + sum(i * s for i, s in zip(place, strides, strict=True))
 
 
 @dataclass

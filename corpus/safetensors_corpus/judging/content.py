@@ -1,4 +1,4 @@
-"""Compare reported content with the content of a file.
+"""Describe the content of a file, and compare it with reported content.
 
 Content that is too large to record is reduced to its first tensors and to one digest per field over all
 tensors. Implementations may omit fields, and an omitted field is never wrong.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -18,12 +18,36 @@ import msgspec
 
 from safetensors_reference.text import plural, quote, shorten
 
-from ..manifest import FIELDS, differing_fields
 from .answer import Answer
 
 NAMES, METADATA = "names", "metadata"
 
 _RANK = {part: place for place, part in enumerate(("dtype", "shape", "bytes", "nbytes"))}
+
+
+FIELDS = ("dtype", "shape", "nbytes", "sha256")
+"""Fields of a tensor in a content, in addition to its name. Implementations may omit them."""
+
+
+def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict[str, Any]:
+    """Return the row of a tensor in the content of an expectation."""
+    return {
+        "name": name,
+        "dtype": dtype,
+        "shape": list(shape),
+        "nbytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+
+
+def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """Return the fields that the rows of two tensors both contain and that have different values."""
+    return [f for f in FIELDS if (x := a.get(f)) is not None and (y := b.get(f)) is not None and x != y]
+
+
+def dtype_features(dtypes: Iterable[str]) -> list[str]:
+    """Return the features that a case with these dtypes needs."""
+    return sorted({f"dtype-{d.lower().replace('_', '-')}" for d in dtypes})
 
 
 class Difference(NamedTuple):

@@ -162,11 +162,12 @@ def judge_step(
     if excused := excuse(answer, lacks, demand.features):
         return Judgement("unsupported", excused, (), answer)
     judged = _judge(demand, step, answers, profile)
-    claimed = [failure for failure in judged.failures if claims_rule(areas, failure.rule)]
-    if judged.failures and not claimed:
-        judged = Judgement("pass", "", judged.options, answer)
-    elif len(claimed) < len(judged.failures):
-        judged = failed(answer, claimed, judged)
+    if areas:
+        claimed = [failure for failure in judged.failures if claims_rule(areas, failure.rule)]
+        if judged.failures and not claimed:
+            judged = Judgement("pass", "", judged.options, answer)
+        elif len(claimed) < len(judged.failures):
+            judged = failed(answer, claimed, judged)
     besides = _cost(demand, answer)
     undocumented = answer.outcome == "reject" and answer.documented is False
     if undocumented and demand.kind not in _KINDS_WITHOUT_API_14:
@@ -202,14 +203,11 @@ def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: 
         return Judgement(
             f"choice:{label}", f"takes option {label} of choice {demand.choice}", fitting, answer
         )
-    unsupported = [judged for judged in trials.values() if judged.verdict == "unsupported"]
-    late = [judged for judged in trials.values() if judged.verdict == "late-reject"]
-    if unsupported or late:
-        return (unsupported or late)[0]
+    mild = [j for verdict in ("unsupported", "late-reject") for j in trials.values() if j.verdict == verdict]
     # If there is an option with the same outcome, report the failure under this option.
     same = [j for name, j in trials.items() if demand.options[name].outcome == answer.outcome]
-    if same:
-        return same[0]
+    if mild or same:
+        return (mild or same)[0]
     wrong = "accept" if answer.outcome == "accept" else "reject"
     detail = f"{answer.outcome}: no option of choice {demand.choice} {wrong}s"
     rule = first_rule(demand)

@@ -18,7 +18,7 @@ from safetensors_reference.source import read_whole
 from safetensors_reference.text import quote
 
 from .. import recipe
-from ..author.write import covered
+from ..actions import covered
 from ..manifest import LARGEST_IN_MEMORY
 from .answer import Flaw
 

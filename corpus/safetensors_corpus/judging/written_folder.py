@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from safetensors_reference.text import quote, shorten
 
-from ..author.index import INDEX_NAME, MODEL, numbered
+from ..actions import INDEX_NAME, MODEL, numbered
 from .answer import Answer, Flaw
 from .exported_folder import EXPORT_PROPERTIES
 from .written_file import PROPERTIES, Property, flaws_in, read_files

@@ -12,12 +12,12 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.programs.files import folder_in_memory
+from safetensors_conformance.programs.launcher import folder_in_memory
 from safetensors_conformance.worker.worker import StartError
 from safetensors_corpus.features.tree import EARLIER, File, parse
 from safetensors_corpus.judging.verdicts import kind_of
@@ -66,10 +66,7 @@ class Tally:
         self.tuples = max((row.tuples for row in rows), default=0)
         self.seconds = max((row.seconds for row in rows), default=0.0)
         for name in _COUNTERS:
-            total: Counter[str] = getattr(self, name)
-            total.clear()
-            for row in rows:
-                total.update(getattr(row, name))
+            setattr(self, name, sum((getattr(row, name) for row in rows), Counter[str]()))
         for row in rows:
             self.unstable.update(row.unstable)
 
@@ -78,10 +75,8 @@ class Tally:
 
     @classmethod
     def of_counts(cls, counts: Mapping[str, Any]) -> Tally:
-        tally = cls()
-        for name, value in counts.items():
-            setattr(tally, name, Counter(value) if name in _COUNTERS else value)
-        return tally
+        counters: dict[str, Any] = {name: Counter(counts[name]) for name in _COUNTERS}
+        return cls(**{**counts, **counters})
 
 
 _COUNTERS = ("stages", "rules", "outcomes", "known")
@@ -257,9 +252,9 @@ class Campaign:
         for (number, step), result in answers.items():
             if result.outcome == "accept":
                 accepted.setdefault(step, []).append((self._subjects[number], result))
+        question = PairQuestion.of(file)
         for step, ((first, answer), *others) in accepted.items():
             for second, result in others:
-                question = PairQuestion.of(file, first, second)
                 mistake = question.compare(answer, result)
                 if mistake is None:
                     continue
@@ -295,15 +290,12 @@ def _base(data: bytes) -> File:
     return file
 
 
-def stage_of(codes: Iterable[str]) -> int:
+def stage_of(codes: Collection[str]) -> int:
     """Return how many of the two stages, JSON and schema, an input passes despite these faults."""
-    stage = 2
-    for code in codes:
-        if code.startswith(("FRM_", "HDR_NOT", "HDR_BAD", "HDR_TOO")):
-            return 0
-        if code.startswith(("ENT_", "DTY_BAD", "DTY_UNK", "SHP_BAD", "MET_", "OFF_BAD", "HDR_DUP")):
-            stage = 1
-    return stage
+    if any(code.startswith(("FRM_", "HDR_NOT", "HDR_BAD", "HDR_TOO")) for code in codes):
+        return 0
+    schema = ("ENT_", "DTY_BAD", "DTY_UNK", "SHP_BAD", "MET_", "OFF_BAD", "HDR_DUP")
+    return 1 if any(code.startswith(schema) for code in codes) else 2
 
 
 class Recorder:

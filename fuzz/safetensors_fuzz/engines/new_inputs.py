@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.features.tree import EARLIER, File, Obj
-from safetensors_reports.text import message_class
+from safetensors_reports.differences.signatures import message_class
 
 from ..grammar.grammar import MAX_FAULTS
 
@@ -57,9 +57,7 @@ def _shape(file: File) -> int:
     return min(members, 4) * 100 + min(len(file.data).bit_length(), 9) * 10 + min(len(file.padding), 9)
 
 
-@lru_cache(MESSAGE_CACHE)
-def class_of(message: str) -> str:
-    return message_class(message)
+class_of = lru_cache(MESSAGE_CACHE)(message_class)
 
 
 def rejection_key(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:

@@ -15,7 +15,6 @@ from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 from safetensors_corpus.judging.verdicts import kind_of, worst
-from safetensors_corpus.manifest import Case
 from safetensors_reference import rule_book
 from safetensors_reports.audit.findings import got_text
 from safetensors_reports.text import plural
@@ -23,7 +22,7 @@ from safetensors_reports.text import plural
 from ..finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
 from ..loop.cross_check import content_disagreements, disagreement_text
 from ..loop.subjects import run_case
-from ..plans.question import case_from
+from ..plans.question import fuzzed_case
 
 State = Literal["as expected", "still wrong", "cannot be run"]
 
@@ -45,7 +44,8 @@ class Answer:
     def state(self) -> State:
         if self.problem:
             return "cannot be run"
-        return "still wrong" if any(is_wrong(v) for v in self.verdicts) else "as expected"
+        right = all(kind_of(v.verdict) in ("pass", "choice") for v in self.verdicts)
+        return "as expected" if right else "still wrong"
 
     @property
     def got(self) -> str:
@@ -61,24 +61,23 @@ class Answer:
         return re.sub(r"\S*/stc-fuzz-[^/\s]+/", "", text) + often
 
 
-def is_wrong(judged: StepVerdict) -> bool:
-    return kind_of(judged.verdict) not in ("pass", "choice")
-
-
-def finding_case(finding: Finding, folder: Path) -> Case:
-    f = finding
-    return case_from(f.step, f.files, f.entry, f.action, f.expectation, f.rules, folder)
-
-
 def run_finding(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
-    """Run the case once in a fresh process and judge the answer. Raises StartError, ValueError or OSError."""
+    """Run the case once in a fresh process and judge the answer. Raises StartError, ValueError or OSError.
+
+    If the format leaves the answer open, accepting and rejecting are both right.
+    """
+    left_open = finding.expectation.get("outcome") == "open"
+    if left_open:
+        finding = replace(finding, expectation={"outcome": "reject", "codes": list(finding.codes)})
     with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
-        case = finding_case(finding, Path(folder))
+        case = fuzzed_case(finding, Path(folder))
         worker = make_worker(target, limits, profile)
         try:
-            return run_case(worker, worker.start(), case, finding.step, profile)
+            judged = run_case(worker, worker.start(), case, finding.step, profile)
         finally:
             worker.close()
+    orderly = left_open and judged.result.outcome in ("accept", "reject")
+    return replace(judged, verdict="pass", detail="the format leaves it open") if orderly else judged
 
 
 def replay(
@@ -147,23 +146,13 @@ def _replay(finding: Finding, target: Target, times: int, limits: Limits, profil
             version = worker.start().version
         finally:
             worker.close()
-        judged = tuple(_run_once(target, finding, limits, profile) for _ in range(times))
+        judged = tuple(run_finding(target, finding, limits, profile) for _ in range(times))
     except (InstallError, StartError, ValueError, OSError) as err:
         return Answer(selector, problem=str(err))
     for one in judged:
         if one.verdict in ("harness-error", "unsupported"):
             return Answer(selector, version, judged, f"{one.verdict}: {one.detail or one.result.message}")
     return Answer(selector, version, judged)
-
-
-def _run_once(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
-    """Run the case once. If the format leaves the answer open, accepting and rejecting are both right."""
-    if finding.expectation.get("outcome") != "open":
-        return run_finding(target, finding, limits, profile)
-    strict = {"outcome": "reject", "codes": list(finding.codes)}
-    judged = run_finding(target, replace(finding, expectation=strict), limits, profile)
-    orderly = judged.result.outcome in ("accept", "reject")
-    return replace(judged, verdict="pass", detail="the format leaves it open") if orderly else judged
 
 
 def exit_status(answers: Sequence[Answer]) -> int:

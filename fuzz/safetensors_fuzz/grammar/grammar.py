@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from functools import cache
 from math import prod
 from typing import TypeVar
 
@@ -105,33 +104,18 @@ def valid_file(rng: random.Random) -> File:
     return file
 
 
-@cache
-def mutations() -> tuple[Mutation, ...]:
-    variations = {mutation for feature in FEATURES.values() for mutation in feature.put_in}
-    return tuple(sorted((*FAULTS, *variations), key=lambda m: m.name))
-
-
-@cache
-def faults_by_rule() -> dict[str, tuple[Mutation, ...]]:
-    rules = sorted({rule for m in mutations() if not m.valid for rule in m.rules})
-    return {rule: tuple(m for m in mutations() if not m.valid and rule in m.rules) for rule in rules}
-
-
-@cache
-def allowed() -> tuple[Mutation, ...]:
-    return tuple(m for m in mutations() if m.valid)
-
-
-@cache
-def company() -> tuple[Mutation, ...]:
-    return tuple(m for m in allowed() for _ in range(1 if m.rare else RARELY))
-
-
-@cache
-def _weighed() -> tuple[tuple[Mutation, ...], ...]:
-    return tuple(
-        found for rule, found in faults_by_rule().items() for _ in range(1 if rule.startswith(_EARLY) else 3)
-    )
+_VARIATIONS = {mutation for feature in FEATURES.values() for mutation in feature.put_in}
+MUTATIONS = tuple(sorted((*FAULTS, *_VARIATIONS), key=lambda m: m.name))
+FAULTS_BY_RULE = {
+    rule: tuple(m for m in MUTATIONS if not m.valid and rule in m.rules)
+    for rule in sorted({rule for m in MUTATIONS if not m.valid for rule in m.rules})
+}
+ALLOWED = tuple(m for m in MUTATIONS if m.valid)
+COMPANY = tuple(m for m in ALLOWED for _ in range(1 if m.rare else RARELY))
+"""Variations for a file that may contain a fault."""
+_WEIGHED = tuple(
+    found for rule, found in FAULTS_BY_RULE.items() for _ in range(1 if rule.startswith(_EARLY) else 3)
+)
 
 
 class Grammar:
@@ -145,7 +129,7 @@ class Grammar:
     def fresh(self) -> File:
         file = valid_file(self.rng)
         for _ in range(self.rng.choice((0, 0, 1, 1, 2, 3))):
-            self.rng.choice(company()).apply(self.rng, file)
+            self.rng.choice(COMPANY).apply(self.rng, file)
         return file
 
     def base(self) -> File:
@@ -171,7 +155,7 @@ class Grammar:
         for _ in range(more):
             self.break_one(file)
         if file.faults and rng.random() < 0.15:
-            pick(rng, company()).apply(rng, file)  # combine the fault with a variation
+            pick(rng, COMPANY).apply(rng, file)  # combine the fault with a variation
         return file
 
     def alone(self) -> File:
@@ -189,7 +173,7 @@ class Grammar:
         rng = self.rng
         for _ in range(_TRIES if len(file.faults) < MAX_FAULTS else 0):
             generic = rng.random() < GENERIC_SHARE
-            mutation = pick(rng, GENERIC) if generic else pick(rng, pick(rng, _weighed()))
+            mutation = pick(rng, GENERIC) if generic else pick(rng, pick(rng, _WEIGHED))
             if mutation.apply(rng, file):
                 file.faults = (*file.faults, mutation.name)
                 if len(file.faults) < MAX_FAULTS and rng.random() < TWICE and mutation.apply(rng, file):
@@ -312,4 +296,4 @@ _ALL: tuple[Change, ...] = (
     cut_or_grow, move_value, remove_or_repeat_part, other_word,
 )  # fmt: skip
 GENERIC: tuple[Mutation, ...] = tuple(map(mutation, _ALL))
-"""Generic mutations. ``mutations`` does not return them, because they target no rule."""
+"""Generic mutations. ``MUTATIONS`` does not contain them, because they target no rule."""

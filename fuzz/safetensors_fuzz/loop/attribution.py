@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from safetensors_corpus.features import longer, plainest, within, without
 from safetensors_corpus.features.draft import Draft
 from safetensors_corpus.features.feature import Feature
-from safetensors_corpus.features.tree import File, Obj, Value, numbers, written
+from safetensors_corpus.features.tree import File, Obj, Value, entry_tree, written
+from safetensors_corpus.features.vocabulary import RESERVED
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 
@@ -60,11 +61,10 @@ class _Search:
             return unknown("the file cannot be rewritten without the parts that only some readers accept")
         if not self.accepts(twin):
             return self.cause(twin)
-        if not self._stays({twin: True, data: False}):
-            return unknown("the answers vary")
+        found = Cause(rules, "accepted without the parts that the profile tolerates")
         if len(rules) > 1:
-            return unknown("the file has several parts that only some readers accept")
-        return Cause(rules, "accepted without the parts that the profile tolerates")
+            found = unknown("the file has several parts that only some readers accept")
+        return self._confirmed(found, {twin: True, data: False})
 
     def cause(self, data: bytes) -> Cause:
         parts = _Parts(data)
@@ -76,12 +76,9 @@ class _Search:
         if not causes:
             return self._alone(parts)
         answers = {parts.variants[cause]: True for cause in causes[:MAX_CAUSES]}
-        if not self._stays({data: False, **answers}):
-            return unknown("the answers vary")
-        only = parts.only(causes)
-        if only is not None and self.accepts(only):
-            return self._smallest(parts)
-        return _cause_of(causes)
+        found = self._confirmed(_cause_of(causes), {data: False, **answers})
+        only = parts.only(causes) if found.rules else None
+        return self._smallest(parts) if only is not None and self.accepts(only) else found
 
     def _alone(self, parts: _Parts) -> Cause:
         refused: dict[Feature, bytes] = {}
@@ -97,9 +94,8 @@ class _Search:
         causes = [f for f in refused if not any(parts.holds(g, f) for g in refused)]
         if not causes:
             return self._smallest(parts)
-        if not self._stays({refused[cause]: False for cause in causes[:MAX_CAUSES]}):
-            return unknown("the answers vary")
-        return _cause_of(causes, "not accepted with")
+        answers = {refused[cause]: False for cause in causes[:MAX_CAUSES]}
+        return self._confirmed(_cause_of(causes, "not accepted with"), answers)
 
     def _smallest(self, parts: _Parts) -> Cause:
         """Find a minimal set of features with which the reader still rejects the file."""
@@ -112,13 +108,13 @@ class _Search:
         causes = parts.closest([f for f, variant in parts.variants.items() if self.accepts(variant)])
         if not causes or len(causes) > MAX_CAUSES:
             return unknown("neither a single feature nor a pair of features explains the rejection")
-        if not self._stays({data: False, parts.variants[causes[0]]: True}):
-            return unknown("the answers vary")
-        return _cause_of(causes)
+        return self._confirmed(_cause_of(causes), {data: False, parts.variants[causes[0]]: True})
 
-    def _stays(self, answers: Mapping[bytes, bool]) -> bool:
+    def _confirmed(self, cause: Cause, answers: Mapping[bytes, bool]) -> Cause:
+        """Return the cause if the reader repeats these answers."""
         again = [(data, answer) for _ in range(CONFIRMATIONS) for data, answer in answers.items()]
-        return all(self.accepts(data) == answer for data, answer in again)
+        same = all(self.accepts(data) == answer for data, answer in again)
+        return cause if same else unknown("the answers vary")
 
 
 class _Parts:
@@ -169,16 +165,11 @@ def strict_twin(data: bytes, profile: ProfileName) -> bytes | None:
     rows: list[list[Value]] = []
     if header.metadata is not None:
         pairs: list[list[Value]] = [[written(k), written(v)] for k, v in header.metadata.items()]
-        rows.append([written("__metadata__"), Obj(pairs)])
-    content = data[header.data_start :]
+        rows.append([RESERVED, Obj(pairs)])
     for tensor in header.tensors.values():
-        fields: list[list[Value]] = [
-            [written("dtype"), written(tensor.dtype)],
-            [written("shape"), numbers(*tensor.shape)],
-            [written("data_offsets"), numbers(tensor.begin, tensor.end)],
-        ]
-        rows.append([written(tensor.name), Obj(fields)])
-    file = File(Obj(rows), content)
+        entry = entry_tree(tensor.dtype.encode(), list(tensor.shape), tensor.begin, tensor.end)
+        rows.append([written(tensor.name), entry])
+    file = File(Obj(rows), data[header.data_start :])
     file.padding = b" " * ((header.data_start - 8 - len(file.header())) % 8)
     made = file.render()
     return made if Draft.of(made) is not None else None

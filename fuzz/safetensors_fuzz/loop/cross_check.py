@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import permutations
 from math import prod
@@ -45,7 +44,6 @@ from .question import (
     Question,
     kind_of_part,
 )
-from .subjects import Subject
 
 BESIDE_ZERO = 7
 """Smallest replacement for large dimensions of an empty tensor. Distinct dimensions remain distinct."""
@@ -76,20 +74,15 @@ def disagreement_text(difference: str, other: str) -> str:
     return f"{difference} (as {other} reads it)"
 
 
-@dataclass
 class PairQuestion(FileQuestion):
     """A file that two subjects may reject. If both accept it, they must return the same content."""
 
-    first: Subject = field(kw_only=True)
-    second: Subject = field(kw_only=True)
-
     @classmethod
-    def of(cls, file: FileQuestion, first: Subject, second: Subject) -> PairQuestion:
-        parts = (file.data, file.required, file.faults, file.choices, file.header, file.profile)
-        return cls(*parts, first=first, second=second)
+    def of(cls, file: FileQuestion) -> PairQuestion:
+        return cls(file.data, file.required, file.faults, file.choices, file.header, file.profile)
 
     def about(self, data: bytes) -> PairQuestion:
-        return PairQuestion.of(super().about(data), self.first, self.second)
+        return PairQuestion.of(super().about(data))
 
     def examine(self, examiner: Examiner) -> Mistake | None:
         if self.required != "open":
@@ -99,7 +92,7 @@ class PairQuestion(FileQuestion):
 
     def _answers(self, data: bytes, examiner: Examiner) -> tuple[StepResult, StepResult]:
         path = examiner.path(data)
-        one, other = (s.answer(data, path, examiner.step) for s in (self.first, self.second))
+        one, other = (subject.answer(data, path, examiner.step) for subject in examiner.subjects)
         return one, other
 
     @cached_property
@@ -139,7 +132,7 @@ class PairQuestion(FileQuestion):
         both = differences(one, other)
         if both is None:
             return None
-        return Mistake("deviation:content", "", kind_of_part(both[1].part), differences=both)
+        return Mistake("deviation:content", "", kind_of_part(both[1].part), "content", differences=both)
 
     @property
     def expected(self) -> str:
@@ -154,7 +147,7 @@ class PairQuestion(FileQuestion):
         return again.kind == mistake.kind
 
     def keys(self, examiner: Examiner, mistake: Mistake) -> Keys:
-        names = {"a": examiner.subject.plain, "b": self.second.plain}
+        names = {letter: subject.plain for letter, subject in zip("ab", examiner.subjects, strict=True)}
         signature = f"{signature_of(self.subject, DIFFERENT_CONTENT, names)} [{mistake.kind}]"
         return Keys(signature, f"{'+'.join(self.choices)}: {signature}")
 
@@ -163,10 +156,10 @@ class PairQuestion(FileQuestion):
         if self._recurs_on_twin(mistake, examiner) is False:
             rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
             cause = Cause(rules, "the two readers do not differ in this way on the most similar valid file")
-        (one, other), name, second = mistake.differences, examiner.subject.name, self.second.name
+        (one, other), (first, second) = mistake.differences, (s.name for s in examiner.subjects)
         got = {
-            name: f"accept, but {disagreement_text(one.text, second)}",
-            second: f"accept, but {disagreement_text(other.text, name)}",
+            first: f"accept, but {disagreement_text(one.text, second)}",
+            second: f"accept, but {disagreement_text(other.text, first)}",
         }
         return Account(cause, mistake.verdict, got)
 

@@ -12,17 +12,15 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.answer import UNSAFE
-from safetensors_corpus.judging.content import Difference
+from safetensors_corpus.judging.content import Difference, dtype_features
 from safetensors_corpus.judging.judge import LARGE_DIMENSION, Demand, failure_of, judge_step
-from safetensors_corpus.judging.verdicts import effect_of, fails
-from safetensors_corpus.manifest import Expectation, dtype_features
+from safetensors_corpus.manifest import Expectation
 from safetensors_reference.header.model import Header
 from safetensors_reference.header.read import explain_source
 from safetensors_reference.rules.book import ProfileName, rule_book
 from safetensors_reference.rules.faults import Fault
 from safetensors_reference.source import MemorySource
-from safetensors_reports.differences.signatures import signature_of
-from safetensors_reports.text import message_class
+from safetensors_reports.differences.signatures import message_class, signature_of
 
 from ..finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY, Cause, unknown
 from .attribution import cause_of_refusal
@@ -43,6 +41,8 @@ class Mistake:
     verdict: str
     text: str
     kind: str
+    effect: str = ""
+    """For a file: ``accept``, ``reject`` or ``content``, or else ``unsafe`` or ``harness-error``."""
     rules: tuple[str, ...] = ()
     """Rules that the answer violates according to the judge."""
     outcome: str = ""
@@ -175,8 +175,7 @@ class FileQuestion:
         return "+".join(self.codes) or "valid"
 
     def content(self) -> dict[str, Any]:
-        if self.header is None:
-            raise ValueError("a file with faults has no content")
+        assert self.header is not None  # a file with faults has no content
         return content(self.data, self.header)
 
     def demand(self, outcome: str) -> Demand:
@@ -228,25 +227,23 @@ class FileQuestion:
             return None
         judged = judge_step(self.demand(result.outcome), "read", {"read": result}, lacks)
         if judged.verdict == "harness-error":
-            return Mistake("harness-error", result.message, message_class(result.message))
+            said = message_class(result.message)
+            return Mistake("harness-error", result.message, said, "harness-error")
         # An undocumented exception type is the same bug for every input.
-        failures = [failure for failure in judged.failures if failure.property != "exception"]
-        if not failures or not fails(failures[0].verdict):
+        worst = next((failure for failure in judged.failures if failure.property != "exception"), None)
+        if worst is None:
             return None
-        worst = failures[0]
-        names = self.header.tensors if self.header is not None else ()
-        effect = effect_of(worst.verdict)
-        if effect == "accept":
-            kind = worst.rule
-        elif effect == "content":
-            kind = kind_of_part(worst.property)
-        else:
-            message = message_class(result.message, names)
-            kind = f"{result.outcome} {message}".strip() if effect == "unsafe" else message
-        text = worst.detail
-        if effect in ("unsafe", "reject"):
-            text = f"{result.outcome}: {result.message}" if result.message else result.outcome
-        return Mistake(worst.verdict, text, kind, (worst.rule,) if worst.rule else ())
+        rules = (worst.rule,) if worst.rule else ()
+        if worst.property != "outcome":
+            return Mistake(worst.verdict, worst.detail, kind_of_part(worst.property), "content", rules)
+        if result.outcome == "accept":
+            return Mistake(worst.verdict, worst.detail, worst.rule, "accept", rules)
+        effect = "unsafe" if result.outcome in UNSAFE else "reject"
+        kind = message_class(result.message, self.header.tensors if self.header is not None else ())
+        if effect == "unsafe":
+            kind = f"{result.outcome} {kind}".strip()
+        text = f"{result.outcome}: {result.message}" if result.message else result.outcome
+        return Mistake(worst.verdict, text, kind, effect, rules)
 
     def shrink(self, same: Callable[[Question], bool], seconds: float) -> FileQuestion:
         data = shrink(self.data, lambda data: same(self.about(data)), seconds=seconds)
@@ -256,12 +253,12 @@ class FileQuestion:
         return opinion(data, self.profile)
 
     def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
-        if effect_of(again.verdict) == "accept":
+        if again.effect == "accept":
             return set(other.rules) <= set(self.rules)
         return again.kind == mistake.kind and (again.verdict == "unsafe" or other.subject == self.subject)
 
     def keys(self, examiner: Examiner, mistake: Mistake) -> Keys:
-        name, effect = examiner.subject.plain, effect_of(mistake.verdict)
+        name, effect = examiner.subject.plain, mistake.effect
         vector = DIFFERENT_CONTENT
         if effect != "content":
             tokens = {"accept": "accept", "reject": "reject", "harness-error": ADAPTER_ERROR}
@@ -282,12 +279,12 @@ class FileQuestion:
 
     def explain(self, examiner: Examiner, mistake: Mistake) -> Account:
         cause, verdict = self.cause_of(mistake, examiner.accepts), mistake.verdict
-        if effect_of(verdict) == "reject" and cause.rules:
+        if mistake.effect == "reject" and cause.rules:
             verdict = failure_of("reject", cause.rules[0], "must", "outcome", mistake.text).verdict
         return Account(cause, verdict, {examiner.subject.name: mistake.text})
 
     def cause_of(self, mistake: Mistake, accepts: Callable[[bytes], bool]) -> Cause:
-        if effect_of(mistake.verdict) in ("accept", "content"):
+        if mistake.effect in ("accept", "content"):
             # Either the fault is the cause, or the difference itself is the mistake.
             return Cause(tuple(dict.fromkeys((*mistake.rules, *self.rules))))
         if self.faults:

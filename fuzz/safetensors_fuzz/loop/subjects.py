@@ -13,11 +13,12 @@ from typing import Any, Self
 from safetensors_conformance.case_verdict import StepVerdict, judge
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.outcome import Implementation, StepResult
-from safetensors_conformance.programs.files import folder_in_memory
+from safetensors_conformance.programs.launcher import folder_in_memory
 from safetensors_conformance.run.multistep import run_multistep
 from safetensors_conformance.worker.worker import Limits, Request, Worker, make_worker
 from safetensors_corpus.judging.answer import Refused
-from safetensors_corpus.manifest import Case, tensor_row
+from safetensors_corpus.judging.content import tensor_row
+from safetensors_corpus.manifest import Case
 from safetensors_reference.check.result import check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.files.names import FileInput

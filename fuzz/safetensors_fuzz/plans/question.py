@@ -21,10 +21,9 @@ from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import ROOT_MARK, Case, DirectoryFile, Expectation, Input
 from safetensors_corpus.steps import KINDS
 from safetensors_reference.rules.book import rule_book
-from safetensors_reports.differences.signatures import signature_of
-from safetensors_reports.text import without_folders
+from safetensors_reports.differences.signatures import signature_of, without_folders
 
-from ..finding import ADAPTER_ERROR, ENTRY, Cause, unknown
+from ..finding import ADAPTER_ERROR, ENTRY, Cause, Finding, unknown
 from ..loop.question import Account, Examiner, Keys, Mistake, Question
 from ..loop.shrink import simplest
 from .values import Dice, Plan, simpler
@@ -139,12 +138,9 @@ class PlanQuestion:
     def size(self) -> int:
         return sum(map(len, self.files.values())) or len(repr(self.action))
 
-    def case(self, folder: Path) -> Case:
-        return case_from(self.step, self.files, self.entry, self.action, self.expectation, self.rules, folder)
-
     def run(self, examiner: Examiner) -> StepVerdict:
         with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
-            return examiner.subject.run_case(self.case(Path(folder)), self.step, examiner.profile)
+            return examiner.subject.run_case(fuzzed_case(self, Path(folder)), self.step, examiner.profile)
 
     def examine(self, examiner: Examiner) -> Mistake | None:
         return mistake_of(self.run(examiner))
@@ -209,9 +205,9 @@ def mistake_of(judged: StepVerdict) -> Mistake | None:
         judged.verdict,
         " ".join(without_folders(text).split())[:300],
         _token(judged),
-        rules if all(f.property != "outcome" for f in judged.failures) else (),
-        result.outcome,
-        bool(result.tensors),
+        rules=rules if all(f.property != "outcome" for f in judged.failures) else (),
+        outcome=result.outcome,
+        reports=bool(result.tensors),
     )
 
 
@@ -304,18 +300,13 @@ CASE_KINDS = {step: kind for kind in ("read", "slice", "write", "index") for ste
 """Kind of case for each step that supports random inputs."""
 
 
-def case_from(
-    step: str,
-    files: Mapping[str, bytes],
-    entry: str,
-    action: Mapping[str, Any] | None,
-    expectation: Mapping[str, Any],
-    rules: tuple[str, ...],
-    folder: Path,
-) -> Case:
+def fuzzed_case(asked: PlanQuestion | Finding, folder: Path) -> Case:
     """Write the files into ``folder`` and return the case that opens them. Raises ValueError and OSError."""
-    if step not in CASE_KINDS:
-        raise ValueError(f"step {step!r} takes no inputs; the steps that do are: {', '.join(CASE_KINDS)}")
+    if asked.step not in CASE_KINDS:
+        raise ValueError(
+            f"step {asked.step!r} takes no inputs; the steps that do are: {', '.join(CASE_KINDS)}"
+        )
+    kind, action, expectation = CASE_KINDS[asked.step], asked.action, asked.expectation
     try:
         options = {k: Expectation.from_json(dict(v)) for k, v in expectation.get("options", {}).items()}
         expect = None if options else Expectation.from_json(dict(expectation))
@@ -323,7 +314,6 @@ def case_from(
         raise ValueError(
             f"the expectation does not match the format of the manifest: {type(err).__name__}: {err}"
         ) from err
-    kind = CASE_KINDS[step]
     for why in action_faults(kind, action) if action is not None else ():
         raise ValueError(f"the action does not match the format of the manifest: it {why}")
     return Case(
@@ -331,12 +321,12 @@ def case_from(
         kind=kind,
         title="",
         description="",
-        rules=tuple(rules),
+        rules=asked.rules,
         level=expectation.get("level", "must"),
         importance="medium",
         features=tuple(expectation.get("features", ())),
         steps=KINDS[kind].steps,
-        input=_input(step, files, entry, folder),
+        input=_input(kind, asked.files, asked.entry, folder),
         action=action,
         choice=expectation.get("choice") if options else None,
         expect=expect,
@@ -345,8 +335,8 @@ def case_from(
     )
 
 
-def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> Input:
-    if not files and CASE_KINDS[step] == "write":  # the action is the input of a write
+def _input(kind: str, files: Mapping[str, bytes], entry: str, folder: Path) -> Input:
+    if not files and kind == "write":  # the action is the input of a write
         return Input()
     rows = []
     inside = folder.resolve()
@@ -366,4 +356,4 @@ def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> I
             f"the input does not contain the entry file {entry!r}; its files are: "
             f"{', '.join(sorted(files)) or 'none'}"
         )
-    return Input(opened.source, (), opened.sha256, opened.size, tuple(rows) if step == "index" else (), entry)
+    return Input(opened.source, (), opened.sha256, opened.size, tuple(rows) if kind == "index" else (), entry)

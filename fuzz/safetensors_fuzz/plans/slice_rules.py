@@ -77,17 +77,10 @@ def _check_item(found: IndexAnalysis, item: Any) -> None:
         found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
     elif isinstance(item, slice):
         bounds = (item.start, item.stop, item.step)
-        if any(isinstance(bound, bool) for bound in bounds):
-            raise PlanError("no rule says whether a bound may be a Boolean")
         if any(bound is not None and not isinstance(bound, int) for bound in bounds):
             found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
         elif item.step == 0:
             found.faults.append(PlanFault(("API-07", "API-09"), NOT_OFFERED))
-    elif isinstance(item, list):
-        if not all(type(place) is int for place in item):
-            raise PlanError("the list contains items that are not integers")
-    elif not isinstance(item, int) and item is not Ellipsis:
-        raise PlanError(f"invalid index item: {item!r}")
 
 
 def _along(found: IndexAnalysis, size: int, item: Any) -> None:
@@ -133,13 +126,9 @@ def _range(found: IndexAnalysis, size: int, item: slice) -> None:
 
 def _check_fancy(items: Sequence[Any], found: IndexAnalysis) -> None:
     """Reject combinations that array libraries interpret differently. Raises PlanError."""
-    fancy = [at for at, item in enumerate(items) if isinstance(item, (bool, list))]
     if any(isinstance(item, int) and not isinstance(item, bool) for item in items):
         raise PlanError("lists cannot be combined with integers")
-    if len(fancy) > 2 or fancy != list(range(fancy[0], fancy[0] + len(fancy))):
-        raise PlanError("the lists are not adjacent")
-    truths = [item for item in items if isinstance(item, bool)]
-    if truths and (len(fancy) > 1 or items[0] is not truths[0] or found.choices != {"slice-bool"}):
+    if "slice-bool" in found.choices and (not isinstance(items[0], bool) or len(found.choices) > 1):
         raise PlanError("a Boolean can be combined only with ranges")
 
 
@@ -175,10 +164,7 @@ def _boolean_ruling(
 ) -> tuple[Ruling, dict[str | None, Part]]:
     """Return the ruling for a Boolean, which may be a mask, an integer or an error."""
     plain = [int(item) if isinstance(item, bool) else item for item in items]
-    found = analyse_index(shape, plain)
-    if found.choices:
-        raise PlanError("a Boolean cannot be combined with a choice")
-    answer = None if found.faults else pick(dtype, shape, plain, data)
+    answer = None if analyse_index(shape, plain).faults else pick(dtype, shape, plain, data)
     integer: Accept | Reject = reject(*OUT) if answer is None else ACCEPT
     ruling = choice_ruling("slice-bool", reject(*NOT_OFFERED), instead={"integer": integer})
     return ruling, {"mask": part} if answer is None else {"mask": part, "integer": answer}

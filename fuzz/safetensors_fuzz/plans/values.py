@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
@@ -15,10 +15,8 @@ Plan = dict[str, Any]
 
 RESERVED = "__metadata__"
 FAULTY_NAME = "\u00a7"
-LARGEST = 4096
 PACKED = tuple(dtype for dtype, bits in DTYPE_BITS.items() if bits % 8)
-WHOLE = tuple(dtype for dtype, bits in DTYPE_BITS.items() if bits % 8 == 0)
-COMMON = tuple(dtype for dtype in WHOLE if not dtype.startswith(("F8_", "BF16")))
+COMMON = tuple(d for d in DTYPE_BITS if d not in PACKED and not d.startswith(("F8_", "BF16")))
 """Dtypes that NumPy supports."""
 BASIC = ("U8", "I64", "F16", "F32")
 """Dtypes that every reader supports."""
@@ -39,8 +37,7 @@ class Dice(random.Random):
 
 def elements_of_a_byte(dtype: str) -> int:
     """Return the smallest number of elements that fill whole bytes."""
-    bits = DTYPE_BITS.get(dtype, 8)
-    return next(count for count in (1, 2, 4) if count * bits % 8 == 0)
+    return 8 // gcd(8, DTYPE_BITS.get(dtype, 8))
 
 
 def whole_bytes(shape: list[int], dtype: str, place: Callable[[], int] = lambda: -1) -> None:
@@ -60,6 +57,11 @@ def drawing(key: str, values: Sequence[Any]) -> Twist:
 
 def setting(**values: Any) -> Twist:
     return lambda _, out: out.update(copy.deepcopy(values))
+
+
+def changed(plan: Plan, key: str, at: int, *items: Any) -> Plan:
+    """Return the plan with these items in place of one item of a list."""
+    return {**plan, key: [*plan[key][:at], *items, *plan[key][at + 1 :]]}
 
 
 def fewer(items: list[Any]) -> Iterator[list[Any]]:

@@ -25,7 +25,7 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import write_rules
 from .question import PlanKind, PlanQuestion, build_question
-from .values import Dice, Plan, Twist, fewer, setting, whole_bytes
+from .values import Dice, Plan, Twist, changed, fewer, setting, whole_bytes
 
 
 def _fewer_tensors(plan: Plan) -> Iterator[Plan]:
@@ -45,8 +45,7 @@ def _nearer_target(plan: Plan) -> Iterator[Plan]:
 def _fewer_dimensions(plan: Plan) -> Iterator[Plan]:
     for at, tensor in enumerate(plan["tensors"]):
         for dim in range(len(tensor["shape"]) if tensor["strides"] is not None else 0):
-            pair = {key: [*tensor[key][:dim], *tensor[key][dim + 1 :]] for key in ("shape", "strides")}
-            yield {**plan, "tensors": [*plan["tensors"][:at], tensor | pair, *plan["tensors"][at + 1 :]]}
+            yield changed(plan, "tensors", at, changed(changed(tensor, "shape", dim), "strides", dim))
 
 
 NAMES = (

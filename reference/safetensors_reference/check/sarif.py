@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_from_bytes
 
 from ..files.names import is_remote
 from ..rules.book import PROFILES, Rule, rule_book
-from ..rules.cwe import CWE_NAMES, weaknesses_of
+from ..rules.cwe import CWE_NAMES, CWE_OF_CODE
 from ..rules.faults import Fault, JsonPath, render_path
 from ..rules.pages import escape
 
@@ -189,8 +189,7 @@ def _result(fault: Fault, artifact: Json, tolerated: bool, hint: str = "") -> Js
         "locations": [_location(artifact, fault.start, fault.end, fault.path)],
         "properties": {"code": fault.code, "choice": fault.choice},
     }
-    weaknesses = weaknesses_of((fault.code,))
-    if weaknesses:
+    if weaknesses := CWE_OF_CODE.get(fault.code):
         out["taxa"] = [cwe_reference(n) for n in weaknesses]
     return out
 
@@ -227,7 +226,7 @@ def cwe_reference(number: int) -> Json:
 
 
 def rule_descriptor(rule: Rule) -> Json:
-    numbers = weaknesses_of(rule.codes)
+    numbers = dict.fromkeys(number for code in rule.codes for number in CWE_OF_CODE.get(code, ()))
     positions = [(name, getattr(rule, name)) for name in PROFILES]
     plain = "".join(f"\n{name}: {says}" for name, says in positions)
     marked = "".join(f"\n- {name}: {escape(says)}" for name, says in positions)

@@ -11,15 +11,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 _DATA = tomllib.loads(files(__package__).joinpath("cwe.toml").read_text(encoding="utf-8"))
 CWE_NAMES: Mapping[int, str] = MappingProxyType({int(n): name for n, name in _DATA["names"].items()})
 CWE_OF_CODE: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {code: tuple(numbers) for code, numbers in _DATA["codes"].items()}
 )
-
-
-def weaknesses_of(codes: Iterable[str]) -> list[int]:
-    """Return the CWE numbers of all given codes, sorted and without duplicates."""
-    return list(dict.fromkeys(number for code in codes for number in CWE_OF_CODE.get(code, ())))

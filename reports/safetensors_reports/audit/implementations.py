@@ -13,8 +13,9 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from safetensors_corpus import Case, Manifest
+from safetensors_corpus.judging.content import differing_fields
 from safetensors_corpus.judging.verdicts import effect_of, fails, kind_of, worse
-from safetensors_corpus.manifest import AREA_OF_RULES, differing_fields
+from safetensors_corpus.manifest import AREA_OF_RULES
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 

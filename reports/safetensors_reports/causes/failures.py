@@ -22,9 +22,9 @@ from safetensors_corpus.judging.written_folder import RULES_OF
 from safetensors_reference import explain, rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
+from ..differences.signatures import difference_class, message_class
 from ..record.device_checks import CHECKS
 from ..record.run import Row, row_failures
-from ..text import difference_class, message_class
 
 BLAMED = STRICT_FAILING - {"choice-inconsistent"}
 """Kinds of verdict whose cause can be found in a single row; a contradiction involves several rows."""

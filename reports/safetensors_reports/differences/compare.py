@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
-from safetensors_corpus.judging.content import first_disagreement
-from safetensors_corpus.manifest import FIELDS
+from safetensors_corpus.judging.content import FIELDS, first_disagreement
 
 from ..record.run import Row, RunRecord, distinct_labels
 from ..text import listed, visible

@@ -1,14 +1,16 @@
-"""Classify the disagreements of a differential run, and assign each a signature and a dissenter.
+"""Classify disagreements, messages and differences, and assign each disagreement a signature.
 
 Different content for one file is always a defect. If some readers accept a file and others reject it, this is
 a defect only if the format leaves no choice. A signature contains no versions, case ids or messages, so known
-disagreements stay known when the corpus grows or an implementation publishes a release.
+disagreements stay known when the corpus grows or an implementation publishes a release. The class of a
+message contains no names, numbers or folders.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -187,3 +189,38 @@ def _bad_ends(records: Sequence[RunRecord], whole: Comparison) -> list[Split]:
         for case, vector in rows.items()
         if len(vector) == len(records) and any(t in UNSAFE for t in vector.values())
     ]
+
+
+# These patterns start with a literal character and look behind afterwards, so that the search can skip to
+# this character. This makes them four times as fast.
+_VARYING = re.compile(r"""[0-9"'`](?:(?<=[0-9])[0-9]*|(?<=")[^"]*"?|(?<=')[^']*'?|(?<=`)[^`]*`?)""")
+_FOLDERS = re.compile(r"""/(?<![\w.:/]/)(?:[^\s/:'"`]+/)+(?:(?:safetensors-case|stc-fuzz)-[^\s'"`/:]*)?""")
+"""The folders of an absolute path. Every run reads from a folder with a random name."""
+_LISTS = re.compile(r"#(?<=[\[(]#)(?:, ?#)+(?=[\])])")
+
+
+def without_folders(text: str) -> str:
+    return _FOLDERS.sub("", text)
+
+
+def message_class(message: str, names: Iterable[str] = (), limit: int = 60) -> str:
+    message = without_folders(message[: limit + 200])[: limit + 100]
+    for name in sorted((n for n in names if n and n in message), key=len, reverse=True):
+        message = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", message)
+    return _LISTS.sub("#", _VARYING.sub("#", message))[:limit].strip()
+
+
+def difference_class(difference: str) -> str:
+    if '" is reported as it is spelled: "' in difference:
+        return "escapes"
+    if difference.startswith("metadata"):
+        return "metadata"
+    # A tensor name may contain anything, so only the text after it counts.
+    tail = difference.rpartition('": ')[2]
+    for word in ("dtype", "shape", "nbytes", "other bytes"):
+        if tail.startswith(word):
+            return word
+    for ending, word in ((" is missing", "missing"), (" twice", "twice"), (" none of that name", "reported")):
+        if difference.endswith(ending):
+            return word
+    return "content"

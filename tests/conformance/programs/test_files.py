@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from safetensors_conformance.programs import files
+from safetensors_conformance.programs import files, launcher
 from safetensors_conformance.programs.files import Copies, scratch_folder
 
 from ..support import TRIGGER, committed
@@ -131,7 +131,7 @@ def test_small_files_are_in_memory_where_nothing_speaks_against_it(monkeypatch: 
     free = SimpleNamespace(f_bavail=1 << 20, f_frsize=4096)
     works = {"open": lambda *_: os.dup(0), "statvfs": lambda _: free}
     cases: tuple[tuple[str, dict[str, Any], str | None], ...] = (
-        ("/tmp", {}, files.MEMORY_FOLDER),
+        ("/tmp", {}, launcher.MEMORY_FOLDER),
         ("/var/tmp", {}, None),
         ("/tmp", {"open": Mock(side_effect=OSError(errno.EINVAL, "no direct access"))}, None),
         ("/tmp", {"statvfs": lambda _: SimpleNamespace(f_bavail=63 << 8, f_frsize=4096)}, None),
@@ -140,7 +140,7 @@ def test_small_files_are_in_memory_where_nothing_speaks_against_it(monkeypatch: 
         monkeypatch.setattr(tempfile, "tempdir", chosen)
         for name, call in {**works, **changed}.items():
             monkeypatch.setattr(os, name, call)
-        assert files.folder_in_memory() == used, (chosen, changed)
+        assert launcher.folder_in_memory() == used, (chosen, changed)
 
 
 def test_only_copies_of_heavy_inputs_are_on_a_disk(

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from safetensors_corpus.actions import covered
 from safetensors_corpus.author.actions import SliceBuilder, numbers
 from safetensors_corpus.author.file import size_of
 from safetensors_corpus.author.index import IndexBuilder
-from safetensors_corpus.author.write import WriteBuilder, covered
+from safetensors_corpus.author.write import WriteBuilder
 
 
 def test_a_size_that_is_no_whole_number_of_bytes_is_refused() -> None:

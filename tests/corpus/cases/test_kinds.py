@@ -30,7 +30,7 @@ from proof.planted import Planted
 from safetensors_cases.framing import CAP
 from safetensors_cases.resource.budgets import PREFETCH, SLACK
 from safetensors_conformance.implementations.reference.adapter import Reference
-from safetensors_conformance.programs.files import folder_in_memory
+from safetensors_conformance.programs.launcher import folder_in_memory
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.author.file import HEAVY
 from safetensors_corpus.in_process import mismatch, run_case

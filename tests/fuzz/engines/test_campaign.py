@@ -14,7 +14,7 @@ import pytest
 
 from proof.broken.correct import reader as small_reader
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.programs.files import folder_in_memory
+from safetensors_conformance.programs.launcher import folder_in_memory
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.features.tree import parse
 from safetensors_corpus.judging.answer import Refused

@@ -19,7 +19,7 @@ from proof.planted import Planted
 from safetensors_corpus.features.tree import File, Mutation, Obj, entry_tree
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.grammar.faults.header import bad_spellings
-from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company, mutations
+from safetensors_fuzz.grammar.grammar import ALLOWED, COMPANY, MUTATIONS, RARELY, Grammar
 from safetensors_fuzz.loop.question import opinion
 from safetensors_fuzz.loop.subjects import content
 from safetensors_reference import DTYPE_BITS, explain
@@ -96,10 +96,10 @@ def test_the_expected_content_is_what_another_reader_sees(files: list[Seen]) -> 
 
 
 def test_what_takes_long_comes_up_rarely() -> None:
-    often = Counter(mutation.name for mutation in company())
+    often = Counter(mutation.name for mutation in COMPANY)
     assert {name for name, count in often.items() if count == 1} == set(RARE)
     assert {count for name, count in often.items() if name not in RARE} == {RARELY}
-    assert set(often) == {mutation.name for mutation in allowed()}
+    assert set(often) == {mutation.name for mutation in ALLOWED}
 
 
 def test_inputs_stay_small_in_all_but_a_few_cases(files: list[Seen]) -> None:
@@ -109,7 +109,7 @@ def test_inputs_stay_small_in_all_but_a_few_cases(files: list[Seen]) -> None:
 
 
 def named(name: str) -> Mutation:
-    return next(mutation for mutation in mutations() if mutation.name == name)
+    return next(mutation for mutation in MUTATIONS if mutation.name == name)
 
 
 def one_tensor() -> File:

@@ -10,7 +10,7 @@ from safetensors_corpus.features import FEATURES, longer, plainest, within
 from safetensors_corpus.features.feature import Feature
 from safetensors_corpus.features.header import HEADER
 from safetensors_corpus.features.tree import Mutation, parse
-from safetensors_fuzz.grammar.grammar import allowed
+from safetensors_fuzz.grammar.grammar import ALLOWED
 from safetensors_reference import explain, rule_book
 
 from ..feature_fakes import FAKES, seen, valid_files
@@ -38,7 +38,7 @@ def test_every_feature_has_a_fake_of_its_rule() -> None:
 
 def test_every_rule_that_a_variation_targets_is_the_rule_of_a_feature() -> None:
     charged = {feature.rule for feature in FEATURES.values()}
-    targeted = {rule for mutation in allowed() for rule in mutation.rules}
+    targeted = {rule for mutation in ALLOWED for rule in mutation.rules}
     assert targeted - charged == set(" ".join(NOT_REFUSED.values()).split())
     assert charged <= set(rule_book().rules)
 

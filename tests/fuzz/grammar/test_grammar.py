@@ -15,11 +15,11 @@ from safetensors_corpus.features.tree import DEPTH, Arr, Mutation, Obj, entries,
 from safetensors_fuzz.engines.campaign import stage_of
 from safetensors_fuzz.grammar.faults import FAULTS
 from safetensors_fuzz.grammar.grammar import (
+    ALLOWED,
+    FAULTS_BY_RULE,
     MAX_FAULTS,
+    MUTATIONS,
     Grammar,
-    allowed,
-    faults_by_rule,
-    mutations,
 )
 from safetensors_fuzz.plans import PLAN_KINDS
 from safetensors_reference import DTYPE_BITS, explain, rule_book
@@ -51,7 +51,7 @@ def explained() -> list[tuple[tuple[str, ...], Explanation]]:
 
 
 def test_every_rule_of_the_file_is_aimed_at() -> None:
-    aimed = {rule for mutation in mutations() for rule in mutation.rules}
+    aimed = {rule for mutation in MUTATIONS for rule in mutation.rules}
     aimed |= {f.rule for f in FEATURES.values() if f.put_in and f.rule[:3] in FILE_AREAS}
     rules = {rule for rule in rule_book().rules if rule[:3] in FILE_AREAS}
     assert rules - aimed == set(" ".join(NOT_SHOWN_BY_A_SMALL_FILE.values()).split())
@@ -62,7 +62,7 @@ def test_every_rule_with_a_fault_code_has_a_fault() -> None:
     coded = {r.id for r in rule_book().rules.values() if r.codes and r.id[:3] in FILE_AREAS}
     # Written otherwise they are other rules' faults, so that only changes which stay valid aim at them.
     shown = {rule for rule in coded if rule not in " ".join(NOT_SHOWN_BY_A_SMALL_FILE.values())}
-    assert shown - set(faults_by_rule()) == {"ENT-10", "ENT-11", "MET-10"}
+    assert shown - set(FAULTS_BY_RULE) == {"ENT-10", "ENT-11", "MET-10"}
 
 
 def test_every_dtype_and_every_step_is_there() -> None:
@@ -73,14 +73,14 @@ def test_every_dtype_and_every_step_is_there() -> None:
 
 def test_every_mutation_says_what_it_does() -> None:
     puts_in = {mutation for feature in FEATURES.values() for mutation in feature.put_in}
-    for mutation in mutations():
+    for mutation in MUTATIONS:
         assert mutation.change.__doc__
         assert mutation.rules or mutation in puts_in
         assert set(mutation.rules) <= set(rule_book().rules)
 
 
 @pytest.mark.by_day(8)
-@pytest.mark.parametrize("mutation", allowed(), ids=lambda m: m.name)
+@pytest.mark.parametrize("mutation", ALLOWED, ids=lambda m: m.name)
 def test_a_variation_keeps_a_valid_file_valid(mutation: Mutation) -> None:
     rng = random.Random(5)
     grammar = Grammar(rng)
@@ -121,7 +121,7 @@ def test_the_rules_that_the_reader_reports_are_listed_and_broken(
 
 def test_no_input_has_more_faults_than_two(explained: list[tuple[tuple[str, ...], Explanation]]) -> None:
     assert max(len(faults) for faults, _ in explained) == MAX_FAULTS
-    assert {mutation.name for mutation in mutations() if not mutation.valid} <= {
+    assert {mutation.name for mutation in MUTATIONS if not mutation.valid} <= {
         name for faults, _ in explained for name in faults
     }
 

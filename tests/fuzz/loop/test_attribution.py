@@ -154,7 +154,7 @@ def test_what_takes_too_long_is_not_asked_again(
     def accepts(_: bytes) -> bool:
         pytest.fail("asked")
 
-    cause = opinion(data, "text").cause_of(Mistake(verdict, "", kind), accepts)
+    cause = opinion(data, "text").cause_of(Mistake(verdict, "", kind, verdict), accepts)
     assert cause.rules == rules
     assert rules or cause.words.startswith("not known: ")
 

@@ -91,7 +91,7 @@ FRAMED = raw('{"w":{"dtype":"U8","strides":[1],"shape":[1],"data_offsets":[0,1]}
 def cause_of(one: CallSubject, other: CallSubject, data: bytes = FRAMED) -> Cause | None:
     """Return what a split over a file is charged with, None for no split."""
     examiner = Examiner([one, other], "read", None)
-    question = PairQuestion.of(opinion(data), one, other)
+    question = PairQuestion.of(opinion(data))
     mistake = question.examine(examiner)
     cause = None if mistake is None else question.explain(examiner, mistake).cause
     examiner.close()

@@ -11,6 +11,7 @@ from proof.broken.correct.loader import LOADER
 from proof.broken.correct.slicer import SLICER
 from proof.broken.correct.writer import SmallWriter
 from proof.broken.variant import all_variants
+from safetensors_fuzz.plans.question import fuzzed_case
 
 from .support import questions, why
 
@@ -32,7 +33,7 @@ def test_random_plans_catch_broken_implementations(
     assert len(broken) > 7
     left: dict[str, Any] = {v.name: v.make() for v in broken}
     for number, (plan, question) in enumerate(questions(step, plans)):
-        case = question.case(memory_path / str(number))
+        case = fuzzed_case(question, memory_path / str(number))
         assert why(case, CORRECT[step], memory_path) is None, plan
         left = {name: one for name, one in left.items() if why(case, one, memory_path) is None}
     assert len(left) <= missed * len(broken), sorted(left)

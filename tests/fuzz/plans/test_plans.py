@@ -13,9 +13,9 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import MAX_FILE
 from safetensors_fuzz.finding import Finding
-from safetensors_fuzz.findings.replay import finding_case, run_finding
+from safetensors_fuzz.findings.replay import run_finding
 from safetensors_fuzz.plans import PLAN_KINDS, plan_of
-from safetensors_fuzz.plans.question import PlanError, PlanFault, PlanQuestion, reject_ruling
+from safetensors_fuzz.plans.question import PlanError, PlanFault, PlanQuestion, fuzzed_case, reject_ruling
 from safetensors_fuzz.plans.values import Plan
 from safetensors_reference.rules.book import rule_book
 
@@ -38,7 +38,7 @@ def test_most_plans_make_a_case(step: str, memory_path: Path) -> None:
     assert len(made) > 0.9 * COUNT
     assert all(plan in fresh for plan, _ in made)  # building a question does not change the plan
     for number, (_, question) in enumerate(made):
-        case = question.case(memory_path / str(number))
+        case = fuzzed_case(question, memory_path / str(number))
         assert case.rules == question.rules
         assert step in case.steps
         assert (case.expect is None) == bool(case.options)
@@ -117,7 +117,7 @@ def finding(question: PlanQuestion) -> Finding:
 def test_a_finding_makes_the_case_of_its_plan(step: str, tmp_path: Path) -> None:
     for number, (_, question) in enumerate(questions(step, 80)[:60]):
         folder = tmp_path / str(number)
-        case, again = question.case(folder / "a"), finding_case(finding(question), folder / "b")
+        case, again = fuzzed_case(question, folder / "a"), fuzzed_case(finding(question), folder / "b")
         assert replace(again, input=case.input) == case
         assert again.input.sha256 == case.input.sha256
         assert [f.path for f in again.input.files] == [f.path for f in case.input.files]

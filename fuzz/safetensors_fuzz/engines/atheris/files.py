@@ -19,7 +19,7 @@ from safetensors_reports.text import visible
 
 from ...grammar.faults.header import bad_spellings
 from ...grammar.faults.tensors import spellings
-from ...grammar.grammar import Grammar, faults_by_rule, valid_file
+from ...grammar.grammar import FAULTS_BY_RULE, Grammar, valid_file
 
 MAX_LEN = 1024
 """Maximum length of an input in bytes. Small files reveal the same faults as large files and run faster."""
@@ -76,7 +76,7 @@ def _of_grammar() -> Iterator[tuple[str, bytes]]:
     grammar = Grammar(rng)
     for number in range(_FRESH_SEEDS):
         yield f"grammar-valid-{number:02}", grammar.fresh().render()
-    for rule, mutations in faults_by_rule().items():
+    for rule, mutations in FAULTS_BY_RULE.items():
         for _ in range(8):
             file = valid_file(rng)
             if rng.choice(mutations).apply(rng, file):

@@ -25,7 +25,7 @@ from safetensors_conformance.programs.launcher import Confinement, child_variabl
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus.features.tree import File
 from safetensors_corpus.judging.answer import Refused
-from safetensors_corpus.manifest import tensor_row
+from safetensors_corpus.judging.content import tensor_row
 from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
 

@@ -6,6 +6,7 @@ import random
 from itertools import pairwise
 from math import prod
 
+from safetensors_corpus.features import vocabulary as words
 from safetensors_corpus.features.tree import (
     Arr,
     File,
@@ -27,17 +28,7 @@ from safetensors_corpus.features.tree import (
     some,
     whole,
 )
-from safetensors_corpus.features.vocabulary import (
-    BIG,
-    BITS,
-    DTYPES,
-    MAGIC,
-    NO_DTYPES,
-    PACKED,
-    TOO_BIG,
-    U64,
-    WORDS,
-)
+from safetensors_corpus.features.vocabulary import BITS, DTYPES, PACKED, U64
 
 from . import fault
 
@@ -46,8 +37,8 @@ from . import fault
 def dtype_unknown(rng: random.Random, file: File) -> None:
     """Use a dtype that the format does not define."""
     entry = some(rng, file)
-    near = [d for d in NO_DTYPES if d.strip().upper() == entry.dtype]
-    entry.retype(rng.choice(near if near and rng.random() < 0.3 else NO_DTYPES))
+    near = [d for d in words.NO_DTYPES if d.strip().upper() == entry.dtype]
+    entry.retype(rng.choice(near if near and rng.random() < 0.3 else words.NO_DTYPES))
 
 
 @fault("DTY-02")
@@ -142,7 +133,7 @@ def shape_of_another_type(rng: random.Random, file: File) -> None:
         entry.put(b'"shape"', Arr(dims))
     else:
         whole = b'"%b"' % b",".join(b"%d" % d for d in entry.shape)
-        other: list[Value] = [word for word in WORDS if word not in (b"[]", b"[0]")]
+        other: list[Value] = [word for word in words.WORDS if word not in (b"[]", b"[0]")]
         entry.put(b'"shape"', rng.choice([whole, Arr([numbers(*entry.shape)]), *other]))
 
 
@@ -178,9 +169,10 @@ def number_of_65_bits(rng: random.Random, file: File) -> None:
     texts: list[Value] = [b"%d" % v for v in values]
     at = rng.randrange(len(texts))
     # After truncation to 64 bits, half of these numbers are right again.
-    texts[at] = (
-        rng.choice(TOO_BIG) if rng.random() < 0.5 else b"%d" % (values[at] + U64 * rng.choice((1, 1, 2)))
-    )
+    if rng.random() < 0.5:
+        texts[at] = rng.choice(words.TOO_BIG)
+    else:
+        texts[at] = b"%d" % (values[at] + U64 * rng.choice((1, 1, 2)))
     entry.put(field, Arr(texts))
 
 
@@ -203,7 +195,7 @@ def shape_of_other_size(rng: random.Random, file: File) -> bool:
     elif how == 4 and shape:
         shape.pop(rng.randrange(len(shape)))
     else:
-        shape = [rng.choice((*BIG, 0, 1, 2, 255, 256, 65536))]
+        shape = [rng.choice((*words.BIG, 0, 1, 2, 255, 256, 65536))]
     entry.reshape(shape)
     return prod(shape) != before
 
@@ -235,7 +227,7 @@ def shape_wraps(rng: random.Random, file: File) -> None:
     if rng.random() < 0.5:
         entry.reshape([2**32, 2**32])
     else:
-        entry.reshape([rng.choice(BIG), rng.choice(BIG), rng.choice((1, 2, 3))])
+        entry.reshape([rng.choice(words.BIG), rng.choice(words.BIG), rng.choice((1, 2, 3))])
 
 
 @fault("SHP-09", "SHP-05", "OFF-05")
@@ -253,7 +245,7 @@ def shape_just_too_large(rng: random.Random, file: File) -> None:
 def overflow_beside_zero(rng: random.Random, file: File) -> None:
     """Write a shape that contains a zero and would overflow without it."""
     entry = one(rng, [e for e in entries(file) if e.begin == e.end] or entries(file))
-    large = [rng.choice(BIG), rng.choice((2**32, 2**33, 2**63, U64 - 1, 3))]
+    large = [rng.choice(words.BIG), rng.choice((2**32, 2**33, 2**63, U64 - 1, 3))]
     large.insert(rng.randint(0, 2), 0)
     entry.reshape(large)
 
@@ -399,7 +391,7 @@ def trailing(rng: random.Random, file: File) -> None:
     """Add bytes after the last tensor."""
     copy = file.render()
     to_boundary = bytes(-len(copy) % rng.choice((8, 8, 64))) or b"\x00"
-    tails = (b"\x00", to_boundary, b"\n", b"\x00" * 8, b"\x00" * 4096, *MAGIC, file.data[-1:] or b"x")
+    tails = (b"\x00", to_boundary, b"\n", b"\x00" * 8, b"\x00" * 4096, *words.MAGIC, file.data[-1:] or b"x")
     tail = rng.choice((*tails, copy if len(copy) < 65536 else copy[:8]))
     file.data += tail
 
