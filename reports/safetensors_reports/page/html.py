@@ -40,7 +40,7 @@ from ..record.device_checks import CHECKS
 from ..severity import NOT_KNOWN
 from ..text import listed, report_key, slug, visible
 from .agreement import agreement
-from .design import MAX_TEXT, render_markup, style_sheet
+from .design import MAX_TEXT, environment, style_sheet
 from .file_svg import layout_svg
 from .results import (
     FINE,
@@ -351,67 +351,63 @@ def report_html(report: Report, previous: Report | None = None, *, home: str = "
     labels = [who.label for who in report.implementations]
     seen = {kind for who in report.implementations for kind in who.counts}
     withheld = FINE | ({"unsafe"} - seen) if report.public else set()
-    return str(
-        _page(
-            "page.html",
-            report,
-            home=home,
-            dispute=dispute,
-            numbers={label: str(i) for i, label in enumerate(labels)},
-            places={},
-            title=labels[0] if len(labels) == 1 else f"{len(labels):,} implementations of safetensors",
-            tables=tables(report),
-            areas=areas(report),
-            blocks=detailed,
-            held=sum(len(block.members) for block in every) - sum(len(block.members) for block in detailed),
-            causes=causes(report),
-            columns=[k for k, kind in words.KINDS.items() if kind.head and k not in withheld],
-            levels=[(level, list(group)) for level, group in groupby(detailed, key=lambda b: b.severity)],
-            grid=grid(report),
-            choices=choices(report),
-            expected=expected_failures(report),
-            slowest=costly(report, "slowest", "wall_ms"),
-            hungriest=costly(report, "hungriest", "peak_bytes"),
-            changes=changes(report, previous),
-            commands=commands(report),
-        )
+    return _page(
+        "report.html",
+        report,
+        home=home,
+        dispute=dispute,
+        numbers={label: str(i) for i, label in enumerate(labels)},
+        places={},
+        title=labels[0] if len(labels) == 1 else f"{len(labels):,} implementations of safetensors",
+        areas=areas(report),
+        blocks=detailed,
+        held=sum(len(block.members) for block in every) - sum(len(block.members) for block in detailed),
+        causes=causes(report),
+        columns=[k for k, kind in words.KINDS.items() if kind.head and k not in withheld],
+        levels=[(level, list(group)) for level, group in groupby(detailed, key=lambda b: b.severity)],
+        grid=grid(report),
+        choices=choices(report),
+        expected=expected_failures(report),
+        slowest=costly(report, "slowest", "wall_ms"),
+        hungriest=costly(report, "hungriest", "peak_bytes"),
+        changes=changes(report, previous),
+        commands=commands(report),
     )
 
 
 def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequence[str], dispute: str) -> str:
-    return str(
-        _page(
-            "comparison.html",
-            report,
-            places=places,
-            sentences=sentences,
-            dispute=dispute,
-            tables=tables(report),
-            broken=broken_rules(report),
-        )
+    return _page(
+        "comparison.html",
+        report,
+        places=places,
+        sentences=sentences,
+        dispute=dispute,
+        broken=broken_rules(report),
     )
 
 
 def comparison_markup(report: Report, places: Mapping[str, str], dispute: str = "") -> Markup:
-    return _render("_comparison.html", tables=tables(report), places=places, dispute=dispute)
+    return _part("comparison", tables(report), places, dispute)
 
 
 def card_markup(report: Report, who: Implementation, place: str = "", dispute: str = "") -> Markup:
-    return _render("card.html", report=report, who=who, place=place, dispute=dispute)
+    return _part("card", who, place, dispute, report=report)
 
 
 def release_changes(passage: Passage) -> Markup:
-    return render_markup("_passage.html", passage=passage, TURNS=TURNS, NAMED=MAX_NAMED)
+    return _part("changes", passage)
 
 
-def _page(template: str, report: Report, **values: Any) -> Markup:
+def _page(template: str, report: Report, **values: Any) -> str:
     script = (files(__package__) / "templates" / "page.js").read_text("utf-8")
-    return _render(
-        template,
+    page = environment().get_template(template)
+    return page.render(
+        _NAMES,
         report=report,
         whos=report.implementations,
         many=len(report.implementations) > 1,
         fine=fine_words(report),
+        tables=tables(report),
         agreement=agreement(report) if len(report.implementations) > 1 else None,
         css=style_sheet("base", "verdicts", "page", "comparison_table", "layout"),
         script=Markup(script),  # noqa: S704 - our own
@@ -421,27 +417,9 @@ def _page(template: str, report: Report, **values: Any) -> Markup:
     )
 
 
-def _render(template: str, **values: Any) -> Markup:
-    return render_markup(
-        template,
-        CASES=MAX_CASES,
-        CAUSES=MAX_ON_CARD,
-        CHECKS=CHECKS,
-        HELD=HELD,
-        OWN=OWN,
-        WHITESPACE=WHITESPACE,
-        card_parts=card_parts,
-        kind_of=kind_of,
-        lines=_lines,
-        listed=listed,
-        not_known=not_known,
-        place_of=_place,
-        reference_url=reference_url,
-        tally=tally,
-        tally_sentence=tally_sentence,
-        words=words,
-        **values,
-    )
+def _part(name: str, *given: Any, **values: Any) -> Markup:
+    parts = environment().get_template("parts.html").make_module(_NAMES | values)
+    return Markup(getattr(parts, name)(*given))  # noqa: S704 - it escapes
 
 
 def _lines(text: str) -> Markup:
@@ -452,3 +430,26 @@ def _place(where: Where) -> str:
     start, end = where.start, where.end
     spot = f"byte {start:,}" if end <= start + 1 else f"bytes {start:,}..{end - 1:,}"
     return f"{spot}, {where.path}" if where.path else spot
+
+
+_NAMES = {
+    "CASES": MAX_CASES,
+    "CAUSES": MAX_ON_CARD,
+    "CHECKS": CHECKS,
+    "HELD": HELD,
+    "NAMED": MAX_NAMED,
+    "OWN": OWN,
+    "TURNS": TURNS,
+    "WHITESPACE": WHITESPACE,
+    "card_parts": card_parts,
+    "kind_of": kind_of,
+    "lines": _lines,
+    "listed": listed,
+    "not_known": not_known,
+    "place_of": _place,
+    "reference_url": reference_url,
+    "tally": tally,
+    "tally_sentence": tally_sentence,
+    "words": words,
+}
+"""Names that the templates of the pages use."""
