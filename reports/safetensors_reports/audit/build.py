@@ -16,8 +16,8 @@ from msgspec import to_builtins
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.verdicts import VERDICTS, fails, kind_of, worse, worst
+from safetensors_corpus.manifest import load_reasons, rule_coverage
 from safetensors_corpus.model import Spec
-from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.steps import ONE_STEP_KINDS
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
