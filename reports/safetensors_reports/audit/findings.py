@@ -16,10 +16,12 @@ from typing import Any
 from safetensors_corpus import Case, Manifest, ManifestError
 from safetensors_corpus.judging.verdicts import fails, kind_of
 from safetensors_corpus.manifest import AREA_OF_RULES
-from safetensors_reference import Fault, explain, rule_book
+from safetensors_reference import Fault, rule_book
 from safetensors_reference.header.explain import draw_layout
+from safetensors_reference.header.read import explain_source
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
 from safetensors_reference.rules.faults import render_path
+from safetensors_reference.source import MemorySource
 from safetensors_reference.text import hexview, shorten
 
 from ..causes.failures import MAX_EXPLAINED
@@ -79,7 +81,7 @@ def evidence_of(case: Case, rule: str) -> Evidence:
 
 
 def evidence_in(data: bytes, codes: Sequence[str], rule: str) -> Evidence:
-    explanation = explain(data)
+    explanation = explain_source(MemorySource(data))
     fault = _fitting([*explanation.faults, *explanation.tolerated], codes, rule)
     layout = ""
     if explanation.data_start is not None and explanation.ranges:

@@ -178,7 +178,8 @@ def _causes(
 ) -> list[CauseRow]:
     """Return the causes, worst first; published causes reveal no more than the findings do."""
     if not public or record.implementation["name"] == OWN:
-        return [_cause(cause, record) for cause in causes(record, manifest)]
+        found = causes(record, manifest) if record.has_failures else []
+        return [_cause(cause, record) for cause in found]
     mine = [f for f in findings if f.implementation == label]
     disclosed = [f for f in mine if not f.redacted]
     rows = [

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
-from safetensors_reference import Explanation, Fault, explain
+from safetensors_reference import Explanation, Fault
 from safetensors_reference.header.explain import draw_layout
 from safetensors_reference.header.model import Range
+from safetensors_reference.header.read import explain_source
+from safetensors_reference.source import MemorySource
 
 from ..text import plural
 from .design import (
@@ -288,7 +290,7 @@ def layout_svg(
     style: bool = True,
 ) -> str:
     """Draw the layout of any file as an SVG document, 880 pixels wide, standalone or for embedding."""
-    explanation = explain(data) if explanation is None else explanation
+    explanation = explain_source(MemorySource(data)) if explanation is None else explanation
     canvas = Canvas(hashlib.sha256(name.encode("utf-8", "replace") + data).hexdigest()[:8])
     faults = explanation.faults
     count = plural(len(faults), "fault") if faults else "no fault"
