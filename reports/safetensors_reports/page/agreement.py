@@ -52,7 +52,6 @@ class Agreement:
     ends: list[tuple[Pair, Pair]] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     clusters: list[Cluster] = field(default_factory=list)
-    more: int = 0
 
 
 def agreement(report: Report) -> Agreement:
@@ -80,19 +79,15 @@ def agreement(report: Report) -> Agreement:
             mine = sorted(pair for pair in apart if one in pair)
             near, far = min(mine, key=apart.__getitem__), max(mine, key=apart.__getitem__)
             out.ends.append((shown(near, one), shown(far, one)))
-    out.clusters = [_cluster(row, labels) for row in part.clusters[:MAX_CLUSTERS]]
-    out.more = max(len(part.clusters) - MAX_CLUSTERS, 0)
+    for row in part.clusters[:MAX_CLUSTERS]:
+        answers = sorted(row.answers.items(), key=lambda item: (-len(item[1]), item[0]))
+        named = [
+            # Do not name the members of the largest group unless it is small.
+            (token, len(group), listed([labels[i] for i in group], 4) if number or len(group) <= 4 else "")
+            for number, (token, group) in enumerate(answers)
+        ]
+        out.clusters.append(Cluster(row, named))
     return out
-
-
-def _cluster(row: ClusterRow, labels: Sequence[str]) -> Cluster:
-    answers = sorted(row.answers.items(), key=lambda item: (-len(item[1]), item[0]))
-    named = [
-        # Do not name the members of the largest group unless it is small.
-        (token, len(group), listed([labels[i] for i in group], 4) if number or len(group) <= 4 else "")
-        for number, (token, group) in enumerate(answers)
-    ]
-    return Cluster(row, named)
 
 
 @dataclass(frozen=True)

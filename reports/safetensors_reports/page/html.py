@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 from msgspec.structs import replace
@@ -33,7 +33,6 @@ from ..audit.report import (
     RuleCells,
     Where,
 )
-from ..fuzz_finding import Weakness
 from ..history.releases import MAX_NAMED, TURNS, Passage
 from ..labels import LETTERS
 from ..record.device_checks import CHECKS
@@ -80,6 +79,7 @@ class Block:
 
     anchor: str
     rule: str
+    verdict: str
     members: list[Finding]
     shown: Finding | None = None
     drawing: Markup | None = None
@@ -90,26 +90,6 @@ class Block:
     @property
     def severity(self) -> str:
         return self.members[0].severity
-
-    @property
-    def difficulty(self) -> str:
-        return self.members[0].difficulty
-
-    @property
-    def verdict(self) -> str:
-        return self.members[0].verdict
-
-    @property
-    def weaknesses(self) -> list[Weakness]:
-        return list({w.id: w for m in self.members for w in m.weaknesses}.values())
-
-    @property
-    def cases(self) -> list[str]:
-        return sorted({case for m in self.members for case in m.cases})
-
-    @property
-    def expected(self) -> bool:
-        return all(m.expected_failure for m in self.members)
 
     @property
     def title(self) -> str:
@@ -124,32 +104,26 @@ class Block:
 
 
 def blocks(report: Report) -> list[Block]:
-    order = list(report.scales.severity)
-    verdicts = list(report.scales.verdict)
+    order, verdicts = list(report.scales.severity), list(report.scales.verdict)
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in report.findings:
         groups.setdefault((finding.rule or NOT_KNOWN, finding.verdict), []).append(finding)
-    out = [Block(slug(f"{rule}-{verdict}"), rule, members) for (rule, verdict), members in groups.items()]
+    out = [Block(slug(f"{rule}-{kind}"), rule, kind, found) for (rule, kind), found in groups.items()]
     out.sort(key=lambda b: (order.index(b.severity), verdicts.index(b.verdict), b.rule))
     drawn: dict[str, str] = {}
     for block in out:
         block.shown = _speaking(block.members)
-        references: dict[str, Reference] = {}
-        for member in block.members:
-            # The short form of a report comes before its address and is the name that is shown for both.
-            for row in sorted(member.references, key=lambda r: r.reference.startswith("https://")):
-                key, name = report_key(row.reference), row.reference
-                entry = references.get(key) or Reference(name, reference_url(name))
-                references[key] = entry._replace(current=entry.current or row.current)
-        block.references = sorted(references.values(), key=lambda row: row.name)
-        _show(block, report.inputs, drawn)
+        block.references = _references(block.members)
+        evidence = block.shown.evidence if block.shown else None
+        if evidence and evidence.input in report.inputs and evidence.size <= MAX_EMBEDDED:
+            data = report.inputs[evidence.input]
+            block.download = f"data:application/octet-stream;base64,{data}"
+            block.drawn_at = drawn.setdefault(evidence.input, block.anchor)
+            if block.drawn_at == block.anchor:
+                name = f"{evidence.case.rpartition('/')[2]}.safetensors"
+                # The drawing escapes all text from the file.
+                block.drawing = Markup(layout_svg(base64.b64decode(data), name=name, style=False))  # noqa: S704
     return out
-
-
-def grid(report: Report) -> list[tuple[str, list[int]]]:
-    numbers = Counter((f.severity, f.difficulty) for f in report.findings)
-    scales = report.scales
-    return [(s, [numbers[s, d] for d in scales.difficulty]) for s in scales.severity]
 
 
 def _speaking(members: Sequence[Finding]) -> Finding | None:
@@ -161,19 +135,21 @@ def _speaking(members: Sequence[Finding]) -> Finding | None:
     return min(worst, key=lambda pair: (-shared[pair[0].fingerprint], pair[1] == 0, pair[1], pair[0].id))[0]
 
 
-def _show(block: Block, inputs: Mapping[str, str], drawn: dict[str, str]) -> None:
-    evidence = block.shown.evidence if block.shown else None
-    key = evidence.input if evidence else None
-    if evidence is None or key is None or key not in inputs or evidence.size > MAX_EMBEDDED:
-        return
-    block.download = f"data:application/octet-stream;base64,{inputs[key]}"
-    if key in drawn:
-        block.drawn_at = drawn[key]
-        return
-    drawn[key] = block.anchor
-    name = f"{evidence.case.rpartition('/')[2]}.safetensors"
-    # The drawing escapes all text from the file.
-    block.drawing = Markup(layout_svg(base64.b64decode(inputs[key]), name=name, style=False))  # noqa: S704
+def _references(members: Sequence[Finding]) -> list[Reference]:
+    references: dict[str, Reference] = {}
+    for member in members:
+        # The short form of a report comes before its address and is the name that is shown for both.
+        for row in sorted(member.references, key=lambda r: r.reference.startswith("https://")):
+            key, name = report_key(row.reference), row.reference
+            entry = references.get(key) or Reference(name, reference_url(name))
+            references[key] = entry._replace(current=entry.current or row.current)
+    return sorted(references.values(), key=lambda row: row.name)
+
+
+def grid(report: Report) -> list[tuple[str, list[int]]]:
+    numbers = Counter((f.severity, f.difficulty) for f in report.findings)
+    scales = report.scales
+    return [(s, [numbers[s, d] for d in scales.difficulty]) for s in scales.severity]
 
 
 class Area(NamedTuple):
@@ -181,16 +157,10 @@ class Area(NamedTuple):
 
     row: AreaCells
     rules: list[RuleCells]
+    broken: int
     failed: list[tuple[str, list[tuple[str, list[str]]]]]
+    failed_cases: int
     others: int
-
-    @property
-    def failing(self) -> int:
-        return sum(any(kind in STRICT_FAILING for kind in rule.worst) for rule in self.rules)
-
-    @property
-    def failed_cases(self) -> int:
-        return sum(len(rows) for _, rows in self.failed)
 
 
 def areas(report: Report) -> list[Area]:
@@ -207,8 +177,10 @@ def areas(report: Report) -> list[Area]:
     for whole in report.matrix:
         row = _claimed(whole, report)
         rules = sorted(row.rules, key=_badness)
+        broken = sum(not STRICT_FAILING.isdisjoint(rule.worst) for rule in rules)
         failed = [(rule.rule, bad[rule.rule]) for rule in rules if rule.rule in bad]
-        out.append(Area(row, rules, failed, sum(others[rule.rule] for rule in rules)))
+        cases = sum(len(rows) for _, rows in failed)
+        out.append(Area(row, rules, broken, failed, cases, sum(others[rule.rule] for rule in rules)))
     return sorted(out, key=lambda area: _badness(area.row))
 
 
@@ -316,14 +288,9 @@ def expected_failures(report: Report) -> list[tuple[FailureReason, list[Expected
     return sorted(by_reason.items(), key=order)
 
 
-def costly(
-    report: Report, part: Literal["slowest", "hungriest"], measure: str
-) -> list[tuple[str, Costly, float]]:
-    rows = [
-        (run.implementation, row, getattr(row, measure))
-        for run in report.run.runs
-        for row in (run.slowest if part == "slowest" else run.hungriest) or ()
-    ]
+def costly(report: Report, part: str, measure: str) -> list[tuple[str, Costly, float]]:
+    runs = [(run.implementation, getattr(run, part) or ()) for run in report.run.runs]
+    rows = [(label, row, getattr(row, measure)) for label, costs in runs for row in costs]
     return sorted(rows, key=lambda r: (-r[2], r[1].case, r[0]))[:MAX_COSTLY]
 
 
