@@ -23,13 +23,8 @@ LEFT, TOP = 20, 34
 MAX_LABEL = 40
 
 
-class Pair(NamedTuple):
-    """Two labels, with counts of the cases on which their answers differ."""
-
-    one: str
-    other: str
-    content: int
-    verdict: int
+Pair = tuple[str, str, int, int]
+"""Two labels, with counts of the cases on which their contents and their verdicts differ."""
 
 
 class Cluster(NamedTuple):
@@ -70,7 +65,7 @@ def agreement(report: Report) -> Agreement:
 
     def shown(pair: tuple[int, int], one: int) -> Pair:
         other = pair[0] if pair[1] == one else pair[1]
-        return Pair(labels[one], labels[other], by_pair[pair].content, by_pair[pair].verdict)
+        return labels[one], labels[other], by_pair[pair].content, by_pair[pair].verdict
 
     if len(members) <= MAX_PAIRED:
         out.pairs = [shown(pair, pair[0]) for pair in sorted(by_pair, key=apart.__getitem__)]

@@ -200,15 +200,8 @@ def _badness(row: AreaCells | RuleCells) -> tuple[int, int]:
     return (ranks[0], -ranks.count(ranks[0])) if ranks else (len(order), 0)
 
 
-class BrokenRule(NamedTuple):
-    """A rule, with the programs that violate the written format and those that break it in other ways."""
-
-    rule: RuleCells
-    against: list[str]
-    silent: list[str]
-
-
-def broken_rules(report: Report) -> list[tuple[AreaCells, list[BrokenRule]]]:
+def broken_rules(report: Report) -> list[tuple[AreaCells, list[tuple[RuleCells, list[str], list[str]]]]]:
+    """Return rules with the programs that violate the written format, and those that break them otherwise."""
     against = {"wrong-content", "wrong-accept", "wrong-reject"}
     silent = STRICT_FAILING - against - {"unsafe", "harness-error"}
     labels = [who.label for who in report.implementations]
@@ -219,25 +212,18 @@ def broken_rules(report: Report) -> list[tuple[AreaCells, list[BrokenRule]]]:
             verdicts = list(zip(labels, rule.worst, strict=True))
             named = [[label for label, kind in verdicts if kind in kinds] for kinds in (against, silent)]
             if any(named):
-                rows.append(BrokenRule(rule, *named))
+                rows.append((rule, named[0], named[1]))
         if rows:
             out.append((area, rows))
     return out
 
 
-class Option(NamedTuple):
-    """An option that ``number`` implementations took.
+def choices(report: Report) -> list[tuple[ChoiceText, list[tuple[str, str, int, str]]]]:
+    """Return the options taken for each choice: the option, its meaning, and who took it.
 
-    ``who`` is empty if the report is about only one implementation.
+    The names are empty if the report is about only one implementation.
     """
-
-    option: str
-    meaning: str
-    number: int
-    who: str
-
-
-def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
+    many = len(report.implementations) > 1
     out = []
     for name, about in report.choices.items():
         taken: dict[str, list[str]] = {}
@@ -247,9 +233,8 @@ def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
                     # Several options, separated by bars, may be compatible with the answers.
                     option = row.option.replace("|", " or ") or _UNDECIDED.get(row.verdict, row.verdict)
                     taken.setdefault(option, []).append(who.label)
-        many = len(report.implementations) > 1
         rows = [
-            Option(option, about.options.get(option, ""), len(labels), listed(labels, 6) if many else "")
+            (option, about.options.get(option, ""), len(labels), listed(labels, 6) if many else "")
             for option, labels in sorted(taken.items(), key=lambda item: (-len(item[1]), item[0]))
         ]
         if rows:
@@ -263,27 +248,18 @@ def causes(report: Report) -> list[tuple[Implementation, list[CauseRow]]]:
     return [(who, who.causes[:limit]) for who in whos if who.causes]
 
 
-class FailureReason(NamedTuple):
-    """Group of expected failures with the same reason."""
-
-    label: str
-    state: str
-    why: str
-    issue: str
-    review: str
-
-
-def expected_failures(report: Report) -> list[tuple[FailureReason, list[ExpectedRow]]]:
-    by_reason: dict[FailureReason, list[ExpectedRow]] = {}
+def expected_failures(report: Report) -> list[tuple[tuple[str, ...], list[ExpectedRow]]]:
+    """Group expected failures by label, state, reason, issue and review date."""
+    by_reason: dict[tuple[str, ...], list[ExpectedRow]] = {}
     for who in report.implementations:
         for row in who.expected_failures:
-            key = FailureReason(who.label, row.state, row.why, row.issue, row.review_by or "")
+            key = who.label, row.state, row.why, row.issue, row.review_by or ""
             by_reason.setdefault(key, []).append(row)
     states = ("passes", "no verdict", "fails")
 
-    def order(item: tuple[FailureReason, list[ExpectedRow]]) -> tuple[int, str, str, str]:
-        reason, rows = item
-        return states.index(reason.state), reason.review or "9999", reason.label, rows[0].case
+    def order(item: tuple[tuple[str, ...], list[ExpectedRow]]) -> tuple[int, str, str, str]:
+        (label, state, _, _, review), rows = item
+        return states.index(state), review or "9999", label, rows[0].case
 
     return sorted(by_reason.items(), key=order)
 
