@@ -240,7 +240,7 @@ def build_report(
             if choice.id in chosen
         },
         fuzz_findings=len(fuzz),
-        caveats=_caveats(records, manifest),
+        caveats=_caveats(runs, manifest),
         run=RunPart([_run(label, record, public=public) for label, record in runs]),
     )
     try:
@@ -267,9 +267,9 @@ def _coverage(manifest: Manifest) -> Coverage:
     return Coverage(both, one, none, gaps)
 
 
-def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
+def _caveats(runs: Sequence[tuple[str, RunRecord]], manifest: Manifest) -> list[str]:
     out = []
-    named = [(stable(x, 80), r) for x, r in zip(distinct_labels(records), records, strict=True)]
+    named = [(stable(label, 80), record) for label, record in runs]
     other = [name for name, record in named if record.header["corpus"]["digest"] != manifest.digest]
     if other:
         out.append(
@@ -277,19 +277,17 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
             f"one: {listed(other, 6)}"
         )
     for name, record in named:
-        rest = "so the remaining results are unknown"
-        if record.truncated:
-            out.append(f"{name}: the run is truncated (its record has no footer), {rest}")
-        elif record.partial:
-            out.append(f"{name}: the run is partial (filtered or interrupted), {rest}")
-        if record.left_out:
-            lines = plural(record.left_out, "line")
-            out.append(f"{name}: {lines} of its record cannot be read, so those results are unknown")
         lost = record.counts().get("harness-error", 0)
-        if lost:
-            out.append(f"{name}: the adapter failed in {plural(lost, 'case')}, so those results are unknown")
-        if record.problems:
-            out.append(f"{name}: the run reports {plural(len(record.problems), 'problem')}")
+        rest, those = "so the remaining results are unknown", "so those results are unknown"
+        lines, cases = plural(record.left_out, "line"), plural(lost, "case")
+        remarks = {
+            f"the run is truncated (its record has no footer), {rest}": record.truncated,
+            f"the run is partial (filtered or interrupted), {rest}": record.partial,
+            f"{lines} of its record cannot be read, {those}": record.left_out,
+            f"the adapter failed in {cases}, {those}": lost,
+            f"the run reports {plural(len(record.problems), 'problem')}": record.problems,
+        }
+        out += [f"{name}: {remark}" for remark, applies in remarks.items() if applies]
     return out
 
 
@@ -313,9 +311,8 @@ def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
 
 
 def _most(rows: Sequence[Row], name: str) -> list[Costly]:
-    largest = heapq.nlargest(MAX_COSTLY, (number for row in rows if (number := row.get(name) or 0) > 0))
-    candidates = [row for row in rows if largest and (row.get(name) or 0) >= largest[-1]]
-    most = heapq.nlargest(MAX_COSTLY, candidates, key=lambda row: (row[name], row["case"], row["step"]))
+    measured = (row for row in rows if (row.get(name) or 0) > 0)
+    most = heapq.nlargest(MAX_COSTLY, measured, key=lambda row: (row[name], row["case"], row["step"]))
     return [Costly(row["case"], row["step"], **{name: row[name]}) for row in most]
 
 

@@ -51,9 +51,6 @@ class RunRecord:
     footer: Row | None = None
     left_out: int = 0
     touched: set[str] = field(default_factory=set)
-    shown: dict[tuple[str, frozenset[str]], RunRecord] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
 
     def charge(self) -> None:
         """Attribute the failures to the rules that the whole run shows to be broken."""
@@ -94,18 +91,13 @@ class RunRecord:
         return self.footer is not None and not self.footer["complete"]
 
     @property
-    def unfinished(self) -> str | None:
-        """The case that a truncated run had opened but not yet read."""
-        if not self.truncated or not self.results or self.results[-1]["step"] != "open":
-            return None
-        last = self.results[-1]["case"]
-        read = any(row["case"] == last and row["step"] == "read" for row in self.results)
-        return last if "read" in self.implementation.get("steps", ()) and not read else None
-
-    @property
     def half_run(self) -> set[str]:
-        """Cases that may lack steps: the unfinished one, and those on lines that cannot be read."""
-        return self.touched | ({self.unfinished} if self.unfinished is not None else set())
+        """Cases that may lack steps: those on lines that cannot be read, and an opened one at the end."""
+        last = self.results[-1] if self.truncated and self.results else {}
+        if last.get("step") != "open" or "read" not in self.implementation.get("steps", ()):
+            return self.touched
+        read = any(row["case"] == last["case"] and row["step"] == "read" for row in self.results)
+        return self.touched if read else self.touched | {last["case"]}
 
     @cached_property
     def blamed(self) -> list[Row]:
@@ -156,11 +148,11 @@ class RunRecord:
         bad: dict[str, list[Row]] = {}
         for row in self.blamed:
             bad.setdefault(row["case"], []).append(row)
-        expected = set()
-        for case, rows in bad.items():
-            worse = [row for row in rows if fails(row["verdict"])] or rows
-            if all(row.get("expected_failure", False) for row in worse):
-                expected.add(case)
+        expected = {
+            case
+            for case, rows in bad.items()
+            if all(r.get("expected_failure", False) for r in [r for r in rows if fails(r["verdict"])] or rows)
+        }
         return expected & self.case_verdicts.keys()
 
     def inconsistent_choices(self) -> dict[str, str]:
@@ -237,20 +229,17 @@ def summary_lines(record: RunRecord) -> list[str]:
     for name, number in other_counts(record).items():
         features = lacking(record) if name == "unsupported" and number else ""
         rest.append(f"{name} {number:,}" + (f" ({features})" if features else ""))
+    expected = Counter(kind_of(record.case_verdicts[case]) for case in record.expected_cases)
+    failed = [
+        f"{name} {number:,}" + (f" ({expected[name]:,} expected)" if expected[name] else "")
+        for name, number in verdict_counts(record).items()
+    ]
     return [
         _head(record),
-        "  " + "   ".join(_with_expected(record)),
+        "  " + "   ".join(failed),
         "  " + " · ".join(rest),
         *(f"  {line}" for line in caveats(record)),
         *_device_lines(record),
-    ]
-
-
-def _with_expected(record: RunRecord) -> list[str]:
-    expected = Counter(kind_of(record.case_verdicts[case]) for case in record.expected_cases)
-    return [
-        f"{name} {number:,}" + (f" ({expected[name]:,} expected)" if expected[name] else "")
-        for name, number in verdict_counts(record).items()
     ]
 
 
