@@ -10,12 +10,11 @@ import base64
 import heapq
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from msgspec import to_builtins
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.judging.verdicts import VERDICTS, fails, kind_of, worse, worst
+from safetensors_corpus.judging.verdicts import VERDICTS, fails, kind_of, worst
 from safetensors_corpus.manifest import load_reasons, rule_coverage
 from safetensors_corpus.model import Spec
 from safetensors_corpus.steps import ONE_STEP_KINDS
@@ -25,7 +24,7 @@ from safetensors_reference.rules.pages import AREAS
 
 from ..differences.compare import Cluster, compare
 from ..labels import LETTERS
-from ..record.run import Row, RunRecord, distinct_labels
+from ..record.run import Row, RunRecord, distinct_labels, worst_by_case
 from ..severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 from ..text import label_key, listed, plural, stable
 from .disclosure import published_fuzz_findings, published_run, redact
@@ -69,15 +68,18 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
         for rule in case.rules:
             # A corpus from another version may refer to rules that this version does not know.
             carried.setdefault(rule, set()).add(case.id)
-    by_record = [_RecordVerdicts.of(record) for record in records]
+    by_record = [_verdicts_of(record) for record in records]
 
     def cells(rules: Sequence[str]) -> tuple[int, list[int], list[str | None]]:
         cases = set().union(*(carried[rule] for rule in rules))
-        results = [verdicts.of_rules(rules, cases) for verdicts in by_record]
-        charged = [bad for _, bad in results]
-        known = [sum(map(len, (*fine.values(), bad))) for fine, bad in results]
-        worst = [_overall_kind([*fine, *bad.values()]) if fine or bad else None for fine, bad in results]
-        return len(cases.union(*charged)), known, worst
+        every, known, worst = set(cases), [], []
+        for fine, charged in by_record:
+            bad = worst_by_case(failure for rule in rules for failure in charged.get(rule, ()))
+            kept = {kind: found for kind, of in fine.items() if (found := (of & cases) - bad.keys())}
+            every |= bad.keys()
+            known.append(sum(map(len, (*kept.values(), bad))))
+            worst.append(_overall_kind([*kept, *bad.values()]) if kept or bad else None)
+        return len(every), known, worst
 
     out = []
     for area, title in AREAS.items():
@@ -90,34 +92,17 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
     return out
 
 
-@dataclass(frozen=True)
-class _RecordVerdicts:
-    """Passing cases of a record by kind of verdict, and failing cases by the rule that they violate."""
-
-    fine: Mapping[str, set[str]]
-    charged: Mapping[str, Mapping[str, str]]
-
-    @classmethod
-    def of(cls, record: RunRecord) -> _RecordVerdicts:
-        fine: dict[str, set[str]] = {}
-        for case, verdict in record.case_verdicts.items():
-            if not fails(verdict, strict=True):
-                fine.setdefault(kind_of(verdict), set()).add(case)
-        charged: dict[str, dict[str, str]] = {}
-        for row, failures in record.failing:
-            for failed in failures:
-                cases = charged.setdefault(failed["rule"], {})
-                cases[row["case"]] = worse(failed["verdict"], cases.get(row["case"], "pass"))
-        return cls(fine, charged)
-
-    def of_rules(self, rules: Sequence[str], cases: set[str]) -> tuple[dict[str, set[str]], dict[str, str]]:
-        """Return the passing cases by kind, and the verdicts of the cases that violate one of the rules."""
-        bad: dict[str, str] = {}
-        for rule in rules:
-            for case, verdict in self.charged.get(rule, {}).items():
-                bad[case] = worse(verdict, bad.get(case, "pass"))
-        fine = {kind: (of & cases) - bad.keys() for kind, of in self.fine.items()}
-        return {kind: of for kind, of in fine.items() if of}, bad
+def _verdicts_of(record: RunRecord) -> tuple[dict[str, set[str]], dict[str, list[tuple[str, str]]]]:
+    """Return the passing cases by kind of verdict, and the failures (case, verdict) by the broken rule."""
+    fine: dict[str, set[str]] = {}
+    for case, verdict in record.case_verdicts.items():
+        if not fails(verdict, strict=True):
+            fine.setdefault(kind_of(verdict), set()).add(case)
+    charged: dict[str, list[tuple[str, str]]] = {}
+    for row, failures in record.failing:
+        for failed in failures:
+            charged.setdefault(failed["rule"], []).append((row["case"], failed["verdict"]))
+    return fine, charged
 
 
 def _overall_kind(verdicts: Sequence[str]) -> str:

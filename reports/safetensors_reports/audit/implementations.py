@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.judging.verdicts import effect_of, fails, kind_of, worse
+from safetensors_corpus.judging.verdicts import effect_of, fails, kind_of
 from safetensors_corpus.manifest import AREA_OF_RULES, differing_fields
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
@@ -22,7 +22,7 @@ from ..causes.cause import Cause, causes, command
 from ..causes.failures import failures
 from ..labels import CLEAN, MISSES, NOT_TOLD, OPENING, QUESTIONS, ROLES, UNKNOWN, UNUSUAL, WORDS, Question
 from ..record.device_checks import CHECKS, STATUSES
-from ..record.run import Row, RunRecord
+from ..record.run import Row, RunRecord, worst_by_case
 from ..text import stable, visible
 from .disclosure import OWN
 from .inputs import BaselineEntry
@@ -382,13 +382,12 @@ def _row(
 
 
 def _counted(failures: Iterable[_Failure]) -> Failed:
-    worst: dict[str, dict[str, str]] = {}
+    by_basis: dict[str, list[tuple[str, str]]] = {}
     for failure in failures:
-        cases = worst.setdefault(failure.basis, {})
-        cases[failure.case] = worse(failure.verdict, cases.get(failure.case, "pass"))
+        by_basis.setdefault(failure.basis, []).append((failure.case, failure.verdict))
     return {
-        basis: dict(sorted(Counter(map(kind_of, cases.values())).items()))  # type: ignore[misc]
-        for basis, cases in sorted(worst.items())
+        basis: dict(sorted(Counter(map(kind_of, worst_by_case(pairs).values())).items()))  # type: ignore[misc]
+        for basis, pairs in sorted(by_basis.items())
     }
 
 

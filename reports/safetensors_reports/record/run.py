@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -38,6 +38,15 @@ def row_failures(row: Row) -> list[Row]:
     rule = row.get("rule") or (row.get("rules") or [""])[0]
     detail = row.get("detail") or row.get("message") or ""
     return [{"verdict": row["verdict"], "rule": rule, "basis": None, "property": "outcome", "detail": detail}]
+
+
+def worst_by_case(verdicts: Iterable[tuple[str, str]]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for case, verdict in verdicts:
+        before = out.setdefault(case, verdict)
+        if before != verdict:
+            out[case] = worst((before, verdict))
+    return out
 
 
 @dataclass
@@ -122,12 +131,7 @@ class RunRecord:
     @cached_property
     def case_verdicts(self) -> dict[str, str]:
         """The worst verdict of every case, except for cases that ran only in part and have not failed."""
-        verdicts: dict[str, str] = {}
-        for row in self.results:
-            case, verdict = row["case"], row["verdict"]
-            before = verdicts.setdefault(case, verdict)
-            if before != verdict:
-                verdicts[case] = worst((before, verdict))
+        verdicts = worst_by_case((row["case"], row["verdict"]) for row in self.results)
         half = self.half_run
         return {case: verdict for case, verdict in verdicts.items() if case not in half or fails(verdict)}
 
