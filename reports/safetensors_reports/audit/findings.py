@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from safetensors_corpus import Case, Manifest, ManifestError
@@ -358,10 +357,12 @@ def _evidence(shown: FailingInput, data: bytes | None, rule: str, manifest: Mani
             what, part = "previous file", "part of it"
         where = Where(0, size, None, f"the whole {what}; no {part} is wrong")
     action = shown.item.document.action if shown.item else case.action if case else None
+    stored = case.input.file if case else None
+    inside = stored is not None and stored.is_relative_to(manifest.root)
     return EvidenceRow(
         case=shown.row["case"],
         title=case.title if case else "",
-        file=_stored_file(case, manifest) if case else None,
+        file=stored.relative_to(manifest.root).as_posix() if stored and inside else None,
         size=size,
         code=seen.code,
         where=where,
@@ -378,13 +379,6 @@ def _case_digest(case: Case) -> str:
         return case.sha256
     files = [[item.path, item.sha256] for item in case.input.files]
     return digest([case.sha256, case.input.entry, files, dict(case.action) if case.action else None])
-
-
-def _stored_file(case: Case, manifest: Manifest) -> str | None:
-    path: Path | None = case.input.file
-    if path is None or not path.is_relative_to(manifest.root):
-        return None
-    return path.relative_to(manifest.root).as_posix()
 
 
 def _predicate(shown: FailingInput, rule_id: str) -> str:

@@ -381,7 +381,7 @@ def _positions(
             placed.append((start, y + 13 + ROW * row, text))
     for start, base, text in placed:
         canvas.text(start, base, text, "halo")
-    return y + ROW * rows.count + 6
+    return y + ROW * len(rows.taken) + 6
 
 
 def _buffer(
