@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -392,3 +394,55 @@ def _input(raw: dict[str, Any] | None, root: Path) -> Input:
     )
     opened = next(f for f in files if f.path == raw["open"])
     return Input(opened.source, (), opened.sha256, opened.size, files, opened.path)
+
+
+SIDES = ("accept", "reject")
+
+
+@dataclass(frozen=True)
+class RuleCoverage:
+    """The sides of a rule that active cases cover under any option. ``reasons`` explains missing sides."""
+
+    id: str
+    level: str
+    cases: int
+    sides: tuple[str, ...]
+    reasons: dict[str, str]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        return tuple(side for side in SIDES if side not in self.sides)
+
+
+def active(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [case for case in raw["cases"] if case["status"] == "active"]
+
+
+def load_reasons() -> dict[str, dict[str, str]]:
+    """Load ``coverage.toml``, which maps rules and sides (or ``both``) to the reason for the missing side."""
+    path = Path(__file__).with_name("coverage.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def rule_coverage(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> list[RuleCoverage]:
+    sides: dict[str, set[str]] = {}
+    carried: Counter[str] = Counter()
+    for case in active(raw):
+        carried.update(case["rules"])
+        expect = case["expect"]
+        demands = expect["options"].values() if "choice" in expect else [expect]
+        for rule in case["rules"]:
+            sides.setdefault(rule, set()).update(demand["outcome"] for demand in demands)
+    out = []
+    for rule in raw["rules"]:
+        covered, given = sides.get(rule["id"], set()), reasons.get(rule["id"], {})
+        out.append(
+            RuleCoverage(
+                rule["id"],
+                rule["level"],
+                carried[rule["id"]],
+                tuple(side for side in SIDES if side in covered),
+                dict.fromkeys(SIDES, given["both"]) if set(given) == {"both"} else dict(given),
+            )
+        )
+    return out

@@ -114,8 +114,8 @@ def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
 
 
 def difficulty(step: str) -> str:
-    medium = dict.fromkeys(("remote", "slice", "write", "sharded"), "medium")
-    return {"lifecycle": "high", "concurrent": "high", **medium}.get(step, "low")
+    medium = step in ("remote", "slice", "write", "sharded")
+    return "high" if step in _BETWEEN else "medium" if medium else "low"
 
 
 def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from safetensors_reference.main import UnusableError
 from safetensors_reference.text import plural
 
 from ..document import MANIFEST, read_document
-from ..manifest import load_manifest
+from ..manifest import load_manifest, load_reasons
 from ..packed import corpus_root
 from ..publish import build as builder
 from ..publish.copy import CopyPlan, execute, plan_copy, problems
@@ -34,7 +34,7 @@ from ..publish.release import (
     write_release,
 )
 from ..publish.show import byte_count
-from ..publish.stats import coverage_errors, load_reasons, statistics, stored_bytes
+from ..publish.stats import coverage_errors, statistics, stored_bytes
 from .common import HELP, exit_if_unusable, folder_option, load, matches
 
 

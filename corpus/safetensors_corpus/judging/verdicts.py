@@ -85,12 +85,3 @@ def badness(verdict: str) -> tuple[int, int]:
 
 def worst(verdicts: Iterable[str]) -> str:
     return min(verdicts, key=badness, default="pass")
-
-
-@lru_cache(maxsize=4096)
-def worse(one: str, other: str) -> str:
-    """Return the worse of two verdicts.
-
-    The result is cached because some callers compare half a million verdicts.
-    """
-    return worst((one, other))

@@ -1,71 +1,15 @@
-"""Statistics of the corpus and its rule coverage."""
+"""Statistics of the corpus, and checks of its rule coverage."""
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..document import MANIFEST, stored_files
+from ..manifest import SIDES, active, rule_coverage
 from .release import demand
-
-SIDES = ("accept", "reject")
-
-
-@dataclass(frozen=True)
-class RuleCoverage:
-    """The sides of a rule that active cases cover under any option. ``reasons`` explains missing sides."""
-
-    id: str
-    level: str
-    cases: int
-    sides: tuple[str, ...]
-    reasons: dict[str, str]
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        return tuple(side for side in SIDES if side not in self.sides)
-
-
-def active(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [case for case in raw["cases"] if case["status"] == "active"]
-
-
-def demanded_sides(case: dict[str, Any]) -> set[str]:
-    """Return the outcomes that a case expects under any option."""
-    expect = case["expect"]
-    return {e["outcome"] for e in expect["options"].values()} if "choice" in expect else {expect["outcome"]}
-
-
-def load_reasons() -> dict[str, dict[str, str]]:
-    """Load ``coverage.toml``, which maps rules and sides (or ``both``) to the reason for the missing side."""
-    path = Path(__file__).with_name("coverage.toml")
-    return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
-def rule_coverage(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> list[RuleCoverage]:
-    sides: dict[str, set[str]] = {}
-    carried: Counter[str] = Counter()
-    for case in active(raw):
-        carried.update(case["rules"])
-        for rule in case["rules"]:
-            sides.setdefault(rule, set()).update(demanded_sides(case))
-    out = []
-    for rule in raw["rules"]:
-        covered, given = sides.get(rule["id"], set()), reasons.get(rule["id"], {})
-        out.append(
-            RuleCoverage(
-                rule["id"],
-                rule["level"],
-                carried[rule["id"]],
-                tuple(side for side in SIDES if side in covered),
-                dict.fromkeys(SIDES, given["both"]) if set(given) == {"both"} else dict(given),
-            )
-        )
-    return out
 
 
 def coverage_errors(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> list[str]:

@@ -10,14 +10,13 @@ import base64
 import heapq
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from msgspec import to_builtins
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.judging.verdicts import VERDICTS, fails, kind_of, worse, worst
+from safetensors_corpus.judging.verdicts import VERDICTS, fails, kind_of, worst
+from safetensors_corpus.manifest import load_reasons, rule_coverage
 from safetensors_corpus.model import Spec
-from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.steps import ONE_STEP_KINDS
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
@@ -25,7 +24,7 @@ from safetensors_reference.rules.pages import AREAS
 
 from ..differences.compare import Cluster, compare
 from ..labels import LETTERS
-from ..record.run import Row, RunRecord, distinct_labels
+from ..record.run import Row, RunRecord, distinct_labels, worst_by_case
 from ..severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 from ..text import label_key, listed, plural, stable
 from .disclosure import published_fuzz_findings, published_run, redact
@@ -69,15 +68,18 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
         for rule in case.rules:
             # A corpus from another version may refer to rules that this version does not know.
             carried.setdefault(rule, set()).add(case.id)
-    by_record = [_RecordVerdicts.of(record) for record in records]
+    by_record = [_verdicts_of(record) for record in records]
 
     def cells(rules: Sequence[str]) -> tuple[int, list[int], list[str | None]]:
         cases = set().union(*(carried[rule] for rule in rules))
-        results = [verdicts.of_rules(rules, cases) for verdicts in by_record]
-        charged = [bad for _, bad in results]
-        known = [sum(map(len, (*fine.values(), bad))) for fine, bad in results]
-        worst = [_overall_kind([*fine, *bad.values()]) if fine or bad else None for fine, bad in results]
-        return len(cases.union(*charged)), known, worst
+        every, known, worst = set(cases), [], []
+        for fine, charged in by_record:
+            bad = worst_by_case(failure for rule in rules for failure in charged.get(rule, ()))
+            kept = {kind: found for kind, of in fine.items() if (found := (of & cases) - bad.keys())}
+            every |= bad.keys()
+            known.append(sum(map(len, (*kept.values(), bad))))
+            worst.append(_overall_kind([*kept, *bad.values()]) if kept or bad else None)
+        return len(every), known, worst
 
     out = []
     for area, title in AREAS.items():
@@ -90,34 +92,17 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
     return out
 
 
-@dataclass(frozen=True)
-class _RecordVerdicts:
-    """Passing cases of a record by kind of verdict, and failing cases by the rule that they violate."""
-
-    fine: Mapping[str, set[str]]
-    charged: Mapping[str, Mapping[str, str]]
-
-    @classmethod
-    def of(cls, record: RunRecord) -> _RecordVerdicts:
-        fine: dict[str, set[str]] = {}
-        for case, verdict in record.case_verdicts.items():
-            if not fails(verdict, strict=True):
-                fine.setdefault(kind_of(verdict), set()).add(case)
-        charged: dict[str, dict[str, str]] = {}
-        for row, failures in record.failing:
-            for failed in failures:
-                cases = charged.setdefault(failed["rule"], {})
-                cases[row["case"]] = worse(failed["verdict"], cases.get(row["case"], "pass"))
-        return cls(fine, charged)
-
-    def of_rules(self, rules: Sequence[str], cases: set[str]) -> tuple[dict[str, set[str]], dict[str, str]]:
-        """Return the passing cases by kind, and the verdicts of the cases that violate one of the rules."""
-        bad: dict[str, str] = {}
-        for rule in rules:
-            for case, verdict in self.charged.get(rule, {}).items():
-                bad[case] = worse(verdict, bad.get(case, "pass"))
-        fine = {kind: (of & cases) - bad.keys() for kind, of in self.fine.items()}
-        return {kind: of for kind, of in fine.items() if of}, bad
+def _verdicts_of(record: RunRecord) -> tuple[dict[str, set[str]], dict[str, list[tuple[str, str]]]]:
+    """Return the passing cases by kind of verdict, and the failures (case, verdict) by the broken rule."""
+    fine: dict[str, set[str]] = {}
+    for case, verdict in record.case_verdicts.items():
+        if not fails(verdict, strict=True):
+            fine.setdefault(kind_of(verdict), set()).add(case)
+    charged: dict[str, list[tuple[str, str]]] = {}
+    for row, failures in record.failing:
+        for failed in failures:
+            charged.setdefault(failed["rule"], []).append((row["case"], failed["verdict"]))
+    return fine, charged
 
 
 def _overall_kind(verdicts: Sequence[str]) -> str:
@@ -240,7 +225,7 @@ def build_report(
             if choice.id in chosen
         },
         fuzz_findings=len(fuzz),
-        caveats=_caveats(records, manifest),
+        caveats=_caveats(runs, manifest),
         run=RunPart([_run(label, record, public=public) for label, record in runs]),
     )
     try:
@@ -267,9 +252,9 @@ def _coverage(manifest: Manifest) -> Coverage:
     return Coverage(both, one, none, gaps)
 
 
-def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
+def _caveats(runs: Sequence[tuple[str, RunRecord]], manifest: Manifest) -> list[str]:
     out = []
-    named = [(stable(x, 80), r) for x, r in zip(distinct_labels(records), records, strict=True)]
+    named = [(stable(label, 80), record) for label, record in runs]
     other = [name for name, record in named if record.header["corpus"]["digest"] != manifest.digest]
     if other:
         out.append(
@@ -277,19 +262,17 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
             f"one: {listed(other, 6)}"
         )
     for name, record in named:
-        rest = "so the remaining results are unknown"
-        if record.truncated:
-            out.append(f"{name}: the run is truncated (its record has no footer), {rest}")
-        elif record.partial:
-            out.append(f"{name}: the run is partial (filtered or interrupted), {rest}")
-        if record.left_out:
-            lines = plural(record.left_out, "line")
-            out.append(f"{name}: {lines} of its record cannot be read, so those results are unknown")
         lost = record.counts().get("harness-error", 0)
-        if lost:
-            out.append(f"{name}: the adapter failed in {plural(lost, 'case')}, so those results are unknown")
-        if record.problems:
-            out.append(f"{name}: the run reports {plural(len(record.problems), 'problem')}")
+        rest, those = "so the remaining results are unknown", "so those results are unknown"
+        lines, cases = plural(record.left_out, "line"), plural(lost, "case")
+        remarks = {
+            f"the run is truncated (its record has no footer), {rest}": record.truncated,
+            f"the run is partial (filtered or interrupted), {rest}": record.partial,
+            f"{lines} of its record cannot be read, {those}": record.left_out,
+            f"the adapter failed in {cases}, {those}": lost,
+            f"the run reports {plural(len(record.problems), 'problem')}": record.problems,
+        }
+        out += [f"{name}: {remark}" for remark, applies in remarks.items() if applies]
     return out
 
 
@@ -313,9 +296,8 @@ def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
 
 
 def _most(rows: Sequence[Row], name: str) -> list[Costly]:
-    largest = heapq.nlargest(MAX_COSTLY, (number for row in rows if (number := row.get(name) or 0) > 0))
-    candidates = [row for row in rows if largest and (row.get(name) or 0) >= largest[-1]]
-    most = heapq.nlargest(MAX_COSTLY, candidates, key=lambda row: (row[name], row["case"], row["step"]))
+    measured = (row for row in rows if (row.get(name) or 0) > 0)
+    most = heapq.nlargest(MAX_COSTLY, measured, key=lambda row: (row[name], row["case"], row["step"]))
     return [Costly(row["case"], row["step"], **{name: row[name]}) for row in most]
 
 

@@ -9,17 +9,17 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors_corpus import Case, Manifest, ManifestError
 from safetensors_corpus.judging.verdicts import fails, kind_of
 from safetensors_corpus.manifest import AREA_OF_RULES
-from safetensors_reference import Fault, explain, rule_book
+from safetensors_reference import Fault, rule_book
 from safetensors_reference.header.explain import draw_layout
+from safetensors_reference.header.read import explain_source
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
 from safetensors_reference.rules.faults import render_path
+from safetensors_reference.source import MemorySource
 from safetensors_reference.text import hexview, shorten
 
 from ..causes.failures import MAX_EXPLAINED
@@ -52,54 +52,49 @@ MAX_NAME = 80
 MAX_GOT = 300
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """Explanation of one input; fields that need a small single file are empty for other inputs."""
+class Evidence(NamedTuple):
+    """Explanation of one input; only the code is known if the input is large or not a single file."""
 
-    code: str | None = None
+    code: str | None
     where: Where | None = None
     layout: str = ""
     hex: str = ""
-    data: bytes | None = None
 
 
-@lru_cache(maxsize=1 << 12)
 def evidence_of(case: Case, rule: str) -> Evidence:
-    codes = case.codes
-    first = codes[0] if codes else None
+    return _evidence_in(_small_file(case), case.codes, rule)
+
+
+def _small_file(case: Case) -> bytes | None:
     single = case.input.file is not None and not case.input.files
     if case.kind == "index" or not single or case.size > MAX_EXPLAINED:
-        return Evidence(first)
+        return None
     try:
-        data = case.read_input()
+        return case.read_input()
     except ManifestError:
         # A corpus without its files still has rules, sizes and digests.
-        return Evidence(first)
-    return evidence_in(data, codes, rule)
+        return None
 
 
-def evidence_in(data: bytes, codes: Sequence[str], rule: str) -> Evidence:
-    explanation = explain(data)
-    fault = _fitting([*explanation.faults, *explanation.tolerated], codes, rule)
+def _evidence_in(data: bytes | None, codes: Sequence[str], rule: str) -> Evidence:
+    code = codes[0] if codes else None
+    if data is None:
+        return Evidence(code)
+    explanation = explain_source(MemorySource(data))
     layout = ""
     if explanation.data_start is not None and explanation.ranges:
         layout = draw_layout(explanation.ranges, explanation.size - explanation.data_start)
-    if fault is None:
-        return Evidence(codes[0] if codes else None, None, layout, hexview(data, 0, 0), data)
-    path = None if fault.path is None else render_path(fault.path)
-    where = Where(fault.start, fault.end, path, fault.message)
-    return Evidence(fault.code, where, layout, hexview(data, fault.start, fault.end), data)
-
-
-def _fitting(faults: Sequence[Fault], codes: Sequence[str], rule: str) -> Fault | None:
-    if not codes:
-        return None
 
     def rank(fault: Fault) -> tuple[bool, int, bool]:
         place = codes.index(fault.code) if fault.code in codes else len(codes)
         return fault.rule != rule or place == len(codes), place, fault.rule != rule
 
-    return min(faults, key=rank, default=None)
+    fault = min([*explanation.faults, *explanation.tolerated], key=rank, default=None) if codes else None
+    if fault is None:
+        return Evidence(code, None, layout, hexview(data, 0, 0))
+    path = None if fault.path is None else render_path(fault.path)
+    where = Where(fault.start, fault.end, path, fault.message)
+    return Evidence(fault.code, where, layout, hexview(data, fault.start, fault.end))
 
 
 def expected_text(case: Case, profile: str | None) -> str:
@@ -156,13 +151,12 @@ class FailingInput:
         case, step = self.row["case"], self.row["step"]
         return *grade, self.size == 0, self.size, case, step == "device", step
 
-    def evidence(self, rule: str) -> Evidence:
+    @property
+    def data(self) -> bytes | None:
         if self.case is not None:
-            return evidence_of(self.case, rule)
+            return _small_file(self.case)
         # An index and its shards are several files.
-        if self.item is not None and self.item.entry is not None and self.row["step"] != "index":
-            return evidence_in(self.item.entry, self.codes, rule)
-        return Evidence(self.codes[0] if self.codes else None)
+        return self.item.entry if self.item and self.row["step"] != "index" else None
 
 
 def _fuzz_input(item: FuzzFinding, selector: str) -> FailingInput:
@@ -209,12 +203,12 @@ def collect_findings(
         options = [FailingInput(row, c.codes, c.size, c) if c else FailingInput(row) for row, c in cases]
         options += [_fuzz_input(item, group.selector) for item in group.fuzz]
         shown = min(options, key=lambda option: option.rank)
-        seen = shown.evidence(key[1])
+        data = shown.data
+        evidence = _evidence(shown, data, key[1], manifest)
+        if data is not None and evidence.input:
+            inputs[evidence.input] = data
         entries = (known or {}).get(key[0], ())
-        finding = _finding(key, group, shown, seen, names[key], manifest, entries)
-        findings.append(finding)
-        if finding.evidence and finding.evidence.input and seen.data is not None:
-            inputs[finding.evidence.input] = seen.data
+        findings.append(_finding(key, group, shown, evidence, names[key], manifest, entries))
     findings.sort(key=lambda f: (_SEVERITIES.index(f.severity), _OUTCOMES.index(f.outcome or ""), f.id))
     return findings, inputs
 
@@ -281,23 +275,23 @@ def _finding(
     key: Key,
     group: _Group,
     shown: FailingInput,
-    seen: Evidence,
+    evidence: EvidenceRow,
     name: str,
     manifest: Manifest,
     known: Sequence[BaselineEntry],
 ) -> Finding:
     label, rule_id, verdict = key
     cases = sorted({row["case"] for row in group.rows})
-    weaknesses = weaknesses_of(shown.outcome, shown.row, CWE_OF_CODE.get(seen.code or "", ()))
+    weaknesses = weaknesses_of(shown.outcome, shown.row, CWE_OF_CODE.get(evidence.code or "", ()))
     about_files = rule_id[:3] in AREA_OF_RULES and group.parser != group.name
     # A program accepts whatever its parser accepts, but it may reject more.
     upstream = group.parser if about_files and shown.outcome != "reject" else ""
-    advice = recommendation(shown.outcome, seen.code, rule_id, shown.row.get("property", ""))
+    advice = recommendation(shown.outcome, evidence.code, rule_id, shown.row.get("property", ""))
     if shown.item is not None:
         expected, again = stable(shown.item.document.expected), shown.item.document.reproduce
         fingerprint = shown.item.digest
     else:
-        fingerprint = case_digest(shown.case) if shown.case else ""
+        fingerprint = _case_digest(shown.case) if shown.case else ""
         expected = expected_text(shown.case, group.profile) if shown.case else ""
         device = group.device if shown.row["step"] == "device" else None
         again = reproducer(group.selector, shown.row["case"], group.profile, device)
@@ -320,7 +314,7 @@ def _finding(
             FuzzRow(f.slug, f.digest, d.size.now, d.seed, d.engine, d.reproduce)
             for f, d in ((f, f.document) for f in group.fuzz)
         ],
-        evidence=_evidence_row(shown, seen, manifest),
+        evidence=evidence,
         fingerprint=fingerprint,
         reproducer=again,
         upstream=upstream,
@@ -353,19 +347,22 @@ def _references(
     ]
 
 
-def _evidence_row(shown: FailingInput, seen: Evidence, manifest: Manifest) -> EvidenceRow:
-    case, size, data = shown.case, shown.size, seen.data
-    action = shown.item.document.action if shown.item else case.action if case else None
+def _evidence(shown: FailingInput, data: bytes | None, rule: str, manifest: Manifest) -> EvidenceRow:
+    case, size = shown.case, shown.size
+    seen = _evidence_in(data, shown.codes, rule)
     where = seen.where
     if where is None and size:
         what, part = "input", "single byte" if shown.codes else "part of it"
         if shown.row["step"] in ("write", "sharded"):
             what, part = "previous file", "part of it"
         where = Where(0, size, None, f"the whole {what}; no {part} is wrong")
+    action = shown.item.document.action if shown.item else case.action if case else None
+    stored = case.input.file if case else None
+    inside = stored is not None and stored.is_relative_to(manifest.root)
     return EvidenceRow(
         case=shown.row["case"],
         title=case.title if case else "",
-        file=stored_file(case, manifest) if case else None,
+        file=stored.relative_to(manifest.root).as_posix() if stored and inside else None,
         size=size,
         code=seen.code,
         where=where,
@@ -377,18 +374,11 @@ def _evidence_row(shown: FailingInput, seen: Evidence, manifest: Manifest) -> Ev
     )
 
 
-def case_digest(case: Case) -> str:
+def _case_digest(case: Case) -> str:
     if case.sha256 and case.action is None:
         return case.sha256
     files = [[item.path, item.sha256] for item in case.input.files]
     return digest([case.sha256, case.input.entry, files, dict(case.action) if case.action else None])
-
-
-def stored_file(case: Case, manifest: Manifest) -> str | None:
-    path: Path | None = case.input.file
-    if path is None or not path.is_relative_to(manifest.root):
-        return None
-    return path.relative_to(manifest.root).as_posix()
 
 
 def _predicate(shown: FailingInput, rule_id: str) -> str:

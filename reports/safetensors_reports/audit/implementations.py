@@ -7,14 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.content import differing_fields
-from safetensors_corpus.judging.verdicts import effect_of, fails, kind_of, worse
+from safetensors_corpus.judging.verdicts import effect_of, fails, kind_of
 from safetensors_corpus.manifest import AREA_OF_RULES
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
@@ -23,7 +23,7 @@ from ..causes.cause import Cause, causes, command
 from ..causes.failures import failures
 from ..labels import CLEAN, MISSES, NOT_TOLD, OPENING, QUESTIONS, ROLES, UNKNOWN, UNUSUAL, WORDS, Question
 from ..record.device_checks import CHECKS, STATUSES
-from ..record.run import Row, RunRecord
+from ..record.run import Row, RunRecord, worst_by_case
 from ..text import stable, visible
 from .disclosure import OWN
 from .inputs import BaselineEntry
@@ -61,7 +61,7 @@ def implementation(
     keeps.
     """
     info, header = record.implementation, record.header
-    withheld = public and info["name"] != OWN
+    withheld = public and record.name != OWN
     counts = record.counts()
     contradictions = record.inconsistent_choices()
     expected = _expected(record, known)
@@ -90,7 +90,7 @@ def implementation(
         profile=header["profile"],
         limits=header.get("limits") or {},
         ended="truncated" if record.truncated else "partial" if record.partial else "complete",
-        word=_word(record, counts, contradictions, public=public),
+        word=_word(record, counts, contradictions, withheld=withheld),
         due=header["corpus"]["cases"],
         cases=record.cases,
         counts=dict(sorted(counts.items())),
@@ -105,7 +105,7 @@ def implementation(
         expected_failing=len(record.expected_cases),
         problems=[] if public else [stable(text, 300) for text in record.problems[:MAX_PROBLEMS]],
         device=UNSET if withheld else _device(record),
-        causes=_causes(label, record, manifest, findings, public=public),
+        causes=_causes(label, record, manifest, findings) if withheld else _own_causes(record, manifest),
         roles=_roles(run, record, manifest, disclosed if withheld else None),
         **_about(run),
     )
@@ -121,26 +121,17 @@ def _device(record: RunRecord) -> DeviceRow | UnsetType:
     return DeviceRow(stable(name, 40), len(rows), checks)
 
 
-def _set_apart(record: RunRecord, counts: Mapping[str, int]) -> dict[str, int]:
-    """Label cases about written or changing files separately, because they do not harm a loader."""
-    out: dict[str, int] = {}
+def _word(
+    record: RunRecord, counts: dict[str, int], contradictions: Mapping[str, str], *, withheld: bool
+) -> str:
+    # Reported crashes must not affect the overall verdict. Otherwise a program with a more open tracker would
+    # look worse than one that crashes more often.
+    counts = counts | ({"unsafe": 0} if withheld else {})
+    # Cases about written or changing files count separately, because they do not harm a loader.
     for kind in ("unsafe", "wrong-content"):
         steps = {row["step"] for row in record.blamed if kind_of(row["verdict"]) == kind}
         if counts.get(kind) and steps and steps <= SET_APART.keys():
-            out[kind] = 0
-            out |= {SET_APART[step]: 1 for step in steps}
-    return out
-
-
-def _word(
-    record: RunRecord, counts: Mapping[str, int], contradictions: Mapping[str, str], *, public: bool
-) -> str:
-    held_back = public and record.implementation["name"] != OWN
-    if held_back:
-        # Reported crashes must not affect the overall verdict. Otherwise a program with a more open tracker
-        # would look worse than one that crashes more often.
-        counts = {**counts, "unsafe": 0}
-    counts = {**counts, **_set_apart(record, counts)}
+            counts |= {kind: 0} | {SET_APART[step]: 1 for step in steps}
     for kind, word in WORDS.items():
         if counts.get(kind) or (kind == "choice-inconsistent" and contradictions):
             checks = record.implementation.get("kind") in ("validator", "scanner")
@@ -148,7 +139,7 @@ def _word(
     # Never show cases as passed if they did not run or if the adapter failed.
     if record.not_run or counts.get("harness-error") or record.truncated or not record.cases:
         return UNKNOWN
-    return NOT_TOLD if held_back else CLEAN
+    return NOT_TOLD if withheld else CLEAN
 
 
 def _expected(record: RunRecord, known: Sequence[BaselineEntry]) -> list[ExpectedRow]:
@@ -174,12 +165,12 @@ def _expected(record: RunRecord, known: Sequence[BaselineEntry]) -> list[Expecte
     return out
 
 
-def _causes(
-    label: str, record: RunRecord, manifest: Manifest, findings: Sequence[Finding], *, public: bool
-) -> list[CauseRow]:
+def _own_causes(record: RunRecord, manifest: Manifest) -> list[CauseRow]:
+    return [_cause(cause, record) for cause in causes(record, manifest)] if record.has_failures else []
+
+
+def _causes(label: str, record: RunRecord, manifest: Manifest, findings: Sequence[Finding]) -> list[CauseRow]:
     """Return the causes, worst first; published causes reveal no more than the findings do."""
-    if not public or record.implementation["name"] == OWN:
-        return [_cause(cause, record) for cause in causes(record, manifest)]
     mine = [f for f in findings if f.implementation == label]
     disclosed = [f for f in mine if not f.redacted]
     rows = [
@@ -263,9 +254,16 @@ _ANSWERED = {"accept": "reject", "late-reject": "reject", "content": "accept", "
 TWICE = "duplicate-tensor-names"
 KEEPS = {"last-wins": "keeps the last", "first-wins": "keeps the first"}
 
-_Cases = dict[str, dict[str, str]]
 _About = tuple[str, str, str]
 """Step, first rule and required outcome of a case."""
+
+
+class _Failure(NamedTuple):
+    case: str
+    verdict: str
+    basis: str
+    area: str
+    question: Question | None
 
 
 @dataclass
@@ -273,9 +271,7 @@ class _Role:
     """Results collected for one role; ``due`` maps a case to its first step in this role."""
 
     due: dict[str, str] = field(default_factory=dict)
-    every: _Cases = field(default_factory=dict)
-    areas: dict[str, _Cases] = field(default_factory=dict)
-    answers: dict[Question, _Cases] = field(default_factory=dict)
+    failures: list[_Failure] = field(default_factory=list)
 
 
 def _roles(
@@ -296,24 +292,34 @@ def _roles(
     own = ROLE_OF_KIND.get(kind, "reader")
     for case, step in _due(record, manifest) if hidden else _answered(record, manifest):
         by_role[_ROLE_OF_STEP.get(step, own)].due.setdefault(case, step)
-    areas = record.implementation.get("areas", ())
-    unclaimed = frozenset(area for area, name in AREA_OF_RULES.items() if areas and name not in areas)
     for row, charges in shown.failing:
         if hidden and row["step"] == "device":
             continue  # the number of loaded files would reveal failures
+        role = _ROLE_OF_STEP.get(row["step"], own)
         for failed in charges:
-            if not (hidden and kind_of(failed["verdict"]) == "unsafe"):
-                role = _ROLE_OF_STEP.get(row["step"], own)
-                _add(by_role[role], role, row, failed)
+            verdict, rule = failed["verdict"], failed["rule"]
+            if fails(verdict, strict=True) and not (hidden and kind_of(verdict) == "unsafe"):
+                known = rule_book().rules.get(rule)
+                basis = failed.get("basis") or (known.basis if known else "text")
+                question = _question(role, row["step"], effect_of(verdict), rule)
+                by_role[role].failures.append(_Failure(row["case"], verdict, basis, rule[:3], question))
+    areas = info.get("areas", ())
+    unclaimed = frozenset(area for area, name in AREA_OF_RULES.items() if areas and name not in areas)
     keeps = _keeps(shown, manifest, disclosed)
     # A reader that reports only a verdict does not show which value it keeps.
-    shows_values = "read" in record.implementation.get("steps", ()) or own != "reader"
-    rows = []
-    for name in ROLES:
-        if name in by_role and by_role[name].due:
-            left = unclaimed if name in OPENING else frozenset()
-            rows.append(_row(name, by_role[name], manifest, left, keeps, shows_values=shows_values))
-    return rows
+    shows_values = "read" in steps or own != "reader"
+    return [
+        _row(
+            name,
+            by_role[name],
+            manifest,
+            unclaimed if name in OPENING else frozenset(),
+            keeps,
+            shows_values=shows_values,
+        )
+        for name in ROLES
+        if by_role[name].due
+    ]
 
 
 def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
@@ -326,25 +332,8 @@ def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
 
 
 def _answered(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
-    cases = manifest.by_id
-    for row in record.results:
-        if row["verdict"] != "harness-error" and row["case"] in cases:
-            yield row["case"], row["step"]
-
-
-def _add(into: _Role, role: str, row: Row, failed: Row) -> None:
-    verdict, rule, step = failed["verdict"], failed["rule"], row["step"]
-    if not fails(verdict, strict=True):
-        return
-    entry = rule_book().rules.get(rule)
-    basis = failed.get("basis") or (entry.basis if entry else "text")
-    question = _question(role, step, effect_of(verdict), rule)
-    places = [into.every, into.areas.setdefault(rule[:3], {})]
-    if question is not None:
-        places.append(into.answers.setdefault(question, {}))
-    for place in places:
-        cases = place.setdefault(basis, {})
-        cases[row["case"]] = worse(verdict, cases.get(row["case"], "pass"))
+    rows = (row for row in record.results if row["verdict"] != "harness-error")
+    return ((row["case"], row["step"]) for row in rows if row["case"] in manifest.by_id)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -361,24 +350,24 @@ def _row(
     *,
     shows_values: bool,
 ) -> RoleRow:
-    carried: dict[str, set[str]] = {}
-    due: dict[_About, set[str]] = {}
+    carried: defaultdict[str, set[str]] = defaultdict(set)
+    due: defaultdict[_About, set[str]] = defaultdict(set)
     for case, step in results.due.items():
         rule, demanded, areas = _traits(manifest.by_id[case])
-        due.setdefault((step, rule, demanded), set()).add(case)
+        due[step, rule, demanded].add(case)
         for area in areas:
-            carried.setdefault(area, set()).add(case)
+            carried[area].add(case)
     cells = []
     for area in AREAS:
-        failed = results.areas.get(area, {})
-        cases = carried.get(area, set()).union(*failed.values())
+        failed = [failure for failure in results.failures if failure.area == area]
+        cases = carried[area].union(failure.case for failure in failed)
         if cases and area not in unclaimed:
             cells.append(CellRow(area, len(cases), _counted(failed)))
     answers = []
     for question in QUESTIONS:
         if name in question.roles and not (question.rules and {r[:3] for r in question.rules} <= unclaimed):
-            failed = results.answers.get(question, {})
-            cases = _asked(question, due, unclaimed).union(*failed.values())
+            failed = [failure for failure in results.failures if failure.question is question]
+            cases = _asked(question, due, unclaimed).union(failure.case for failure in failed)
             unknown = question.name == "values" and name == "reader" and not shows_values
             if cases and not unknown and (failed or "late-reject" not in question.effects):
                 note = keeps if question.name == "names" and failed else ""
@@ -386,33 +375,34 @@ def _row(
     return RoleRow(
         role=name,
         asked=len(results.due),
-        failed=_counted(results.every),
+        failed=_counted(results.failures),
         unclaimed=[area for area in AREAS if area in unclaimed],
         cells=cells,
         answers=answers,
     )
 
 
-def _counted(failed: Mapping[str, Mapping[str, str]]) -> Failed:
+def _counted(failures: Iterable[_Failure]) -> Failed:
+    by_basis: dict[str, list[tuple[str, str]]] = {}
+    for failure in failures:
+        by_basis.setdefault(failure.basis, []).append((failure.case, failure.verdict))
     return {
-        basis: dict(sorted(Counter(map(kind_of, cases.values())).items()))  # type: ignore[misc]
-        for basis, cases in sorted(failed.items())
+        basis: dict(sorted(Counter(map(kind_of, worst_by_case(pairs).values())).items()))  # type: ignore[misc]
+        for basis, pairs in sorted(by_basis.items())
     }
 
 
 def _asked(question: Question, due: Mapping[_About, set[str]], unclaimed: Collection[str]) -> set[str]:
     covered = {rule for q in QUESTIONS if q.name != question.name for rule in q.rules}
     demands = {_ANSWERED[effect] for effect in question.effects}
-    out: set[str] = set()
-    for (step, rule, demanded), cases in due.items():
+
+    def fits(step: str, rule: str, demanded: str) -> bool:
         if question.steps:
-            fits = step in question.steps
-        else:
-            about = rule in question.rules if question.rules else rule not in covered or demands == {"accept"}
-            fits = step not in UNUSUAL and about and demanded in demands and rule[:3] not in unclaimed
-        if fits:
-            out |= cases
-    return out
+            return step in question.steps
+        about = rule in question.rules if question.rules else rule not in covered or demands == {"accept"}
+        return step not in UNUSUAL and about and demanded in demands and rule[:3] not in unclaimed
+
+    return set().union(*(cases for about, cases in due.items() if fits(*about)))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -425,15 +415,12 @@ def _traits(case: Case) -> tuple[str, str, frozenset[str]]:
 
 def _keeps(record: RunRecord, manifest: Manifest, disclosed: Collection[str] | None) -> str:
     taken = {row["verdict"].partition(":")[2] for row in record.choices if row["choice"] == TWICE}
-    cases = {
-        c.id: c for c in manifest.cases if c.choice == TWICE and (disclosed is None or c.id in disclosed)
-    }
     for row in record.results:
-        if row["case"] not in cases or row["outcome"] != "accept":
-            continue
+        case = manifest.by_id.get(row["case"])
         rows = (row.get("content") or {}).get("tensors")
-        if rows:
-            fits = [name for name in KEEPS if _same(cases[row["case"]], name, rows)]
+        disclosed_case = disclosed is None or row["case"] in disclosed
+        if case and case.choice == TWICE and disclosed_case and row["outcome"] == "accept" and rows:
+            fits = [name for name in KEEPS if _same(case, name, rows)]
             taken.add(fits[0] if len(fits) == 1 else "")
     return KEEPS.get(next(iter(taken)), "") if len(taken) == 1 else ""
 

@@ -55,26 +55,26 @@ class FuzzFinding:
         return digests[0] if digests else self.slug
 
 
-def load_json(path: Path, expected: str) -> Any:
+def _document(path: Path, expected: str, what: str, schema: int, remedy: str = "") -> Any:
     shown = visible(str(path))
     try:
-        return json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
+        document = json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
     except OSError as err:
         raise AuditError(f"{visible(str(err), 300)}; pass {expected}") from err
     except (ValueError, RecursionError) as err:
         raise AuditError(f"{shown}: not JSON ({visible(str(err), 100)}); pass {expected}") from err
+    version = document.get("schema") if isinstance(document, dict) else None
+    if version != schema:
+        raise AuditError(
+            f"{shown}: the {what} has schema {visible(str(version), 20)}, but this program reads schema "
+            f"{schema}{remedy}"
+        )
+    return document
 
 
 def load_report(path: Path) -> Report:
     path = path / REPORT if path.is_dir() else path
-    document = load_json(path, f"the {REPORT} of a report or the folder that contains it")
-    shown = visible(str(path))
-    version = document.get("schema") if isinstance(document, dict) else None
-    if version != SCHEMA:
-        raise AuditError(
-            f"{shown}: the report has schema {visible(str(version), 20)}, but this program reads schema "
-            f"{SCHEMA}"
-        )
+    document = _document(path, f"the {REPORT} of a report or the folder that contains it", "report", SCHEMA)
     try:
         # A page cannot contain lone surrogates.
         json.dumps(document, ensure_ascii=False).encode()
@@ -92,20 +92,16 @@ def load_report(path: Path) -> Report:
             ):
                 raise ValueError(f"scales.{scale} does not define a word that a finding uses")
     except ValueError as err:
-        raise AuditError(f"{shown}: not a report of this version ({err}); create the report again") from err
+        raise AuditError(
+            f"{visible(str(path))}: not a report of this version ({err}); create the report again"
+        ) from err
     return report
 
 
 def load_fuzz_finding(path: Path) -> FuzzFinding:
     path = path / DOCUMENT if path.is_dir() else path
     shown = visible(str(path))
-    raw = load_json(path, "the folder of a finding that stc fuzz wrote")
-    version = raw.get("schema") if isinstance(raw, dict) else None
-    if version != 1:
-        raise AuditError(
-            f"{shown}: the finding has schema {visible(str(version), 20)}, but this program reads schema "
-            "1; fuzz again"
-        )
+    raw = _document(path, "the folder of a finding that stc fuzz wrote", "finding", 1, "; fuzz again")
     try:
         document = typed(raw, FindingPart)
     except MisfitError as err:

@@ -23,13 +23,8 @@ LEFT, TOP = 20, 34
 MAX_LABEL = 40
 
 
-class Pair(NamedTuple):
-    """Two labels, with counts of the cases on which their answers differ."""
-
-    one: str
-    other: str
-    content: int
-    verdict: int
+Pair = tuple[str, str, int, int]
+"""Two labels, with counts of the cases on which their contents and their verdicts differ."""
 
 
 class Cluster(NamedTuple):
@@ -52,7 +47,6 @@ class Agreement:
     ends: list[tuple[Pair, Pair]] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     clusters: list[Cluster] = field(default_factory=list)
-    more: int = 0
 
 
 def agreement(report: Report) -> Agreement:
@@ -71,7 +65,7 @@ def agreement(report: Report) -> Agreement:
 
     def shown(pair: tuple[int, int], one: int) -> Pair:
         other = pair[0] if pair[1] == one else pair[1]
-        return Pair(labels[one], labels[other], by_pair[pair].content, by_pair[pair].verdict)
+        return labels[one], labels[other], by_pair[pair].content, by_pair[pair].verdict
 
     if len(members) <= MAX_PAIRED:
         out.pairs = [shown(pair, pair[0]) for pair in sorted(by_pair, key=apart.__getitem__)]
@@ -80,19 +74,15 @@ def agreement(report: Report) -> Agreement:
             mine = sorted(pair for pair in apart if one in pair)
             near, far = min(mine, key=apart.__getitem__), max(mine, key=apart.__getitem__)
             out.ends.append((shown(near, one), shown(far, one)))
-    out.clusters = [_cluster(row, labels) for row in part.clusters[:MAX_CLUSTERS]]
-    out.more = max(len(part.clusters) - MAX_CLUSTERS, 0)
+    for row in part.clusters[:MAX_CLUSTERS]:
+        answers = sorted(row.answers.items(), key=lambda item: (-len(item[1]), item[0]))
+        named = [
+            # Do not name the members of the largest group unless it is small.
+            (token, len(group), listed([labels[i] for i in group], 4) if number or len(group) <= 4 else "")
+            for number, (token, group) in enumerate(answers)
+        ]
+        out.clusters.append(Cluster(row, named))
     return out
-
-
-def _cluster(row: ClusterRow, labels: Sequence[str]) -> Cluster:
-    answers = sorted(row.answers.items(), key=lambda item: (-len(item[1]), item[0]))
-    named = [
-        # Do not name the members of the largest group unless it is small.
-        (token, len(group), listed([labels[i] for i in group], 4) if number or len(group) <= 4 else "")
-        for number, (token, group) in enumerate(answers)
-    ]
-    return Cluster(row, named)
 
 
 @dataclass(frozen=True)

@@ -121,10 +121,6 @@ class LabelRows:
 
     taken: list[list[tuple[float, float]]] = field(default_factory=list)
 
-    @property
-    def count(self) -> int:
-        return len(self.taken)
-
     def place(self, middle: float, width: float, limit: int) -> tuple[float, int]:
         """Return the start and row of a label around ``middle``; the row is ``limit`` if none has space."""
         start = min(max(middle - width / 2, MARGIN), MARGIN + INNER - width)

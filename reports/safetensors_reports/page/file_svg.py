@@ -7,14 +7,16 @@ their own bars first, and ordinary neighbours share a bar.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
-from safetensors_reference import Explanation, Fault, explain
+from safetensors_reference import Explanation, Fault
 from safetensors_reference.header.explain import draw_layout
 from safetensors_reference.header.model import Range
+from safetensors_reference.header.read import explain_source
+from safetensors_reference.source import MemorySource
 
 from ..text import plural
 from .design import (
@@ -88,16 +90,6 @@ class Buffer:
     rows: list[tuple[str, ...]] = field(default_factory=list)
     left_out: int = 0
     hidden: int = 0
-
-    @property
-    def lanes(self) -> int:
-        return 1 + max((b.lane for b in self.bars), default=0)
-
-    @property
-    def points(self) -> list[int]:
-        positions = {0, self.size, *self.ticks}
-        spans = [(b.begin, b.end) for b in self.bars] + [(p.begin, p.end) for p in self.patches]
-        return sorted(positions.union(*spans))
 
 
 def layout_buffer(explanation: Explanation, size: int) -> Buffer:
@@ -247,20 +239,8 @@ def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tu
         fixed |= short
 
 
-class Scale:
-    """Piecewise linear map from positions in a file to positions on the canvas."""
-
-    def __init__(self, places: Mapping[int, float]) -> None:
-        self._places = sorted(places.items())
-
-    def at(self, position: int) -> float:
-        before, x_before = self._places[0]
-        for place, x in self._places:
-            if position <= place:
-                share = (position - before) / (place - before) if position > before else 0.0
-                return x_before + (x - x_before) * share if position >= before else x
-            before, x_before = place, x
-        return x_before
+Scale = Callable[[int], float]
+"""Piecewise linear map from positions in a file to positions on the canvas."""
 
 
 def scale_of(spans: Iterable[tuple[int, int, float]], points: Iterable[int] = ()) -> tuple[Scale, bool]:
@@ -275,9 +255,19 @@ def scale_of(spans: Iterable[tuple[int, int, float]], points: Iterable[int] = ()
             least[i] += max(missing, 0.0) / len(inside)
     widths, to_scale = distribute([b - a for a, b in gaps], least, INNER)
     places = {known[0]: float(MARGIN)}
-    for (_, end), width in zip(gaps, widths, strict=True):
-        places[end] = max(places.values()) + width
-    return Scale(places), to_scale
+    for (begin, end), width in zip(gaps, widths, strict=True):
+        places[end] = places[begin] + width
+
+    def at(position: int) -> float:
+        before, x_before = known[0], float(MARGIN)
+        for place, x in places.items():
+            if position <= place:
+                share = (position - before) / (place - before) if place > before else 0.0
+                return x_before + (x - x_before) * share
+            before, x_before = place, x
+        return x_before
+
+    return at, to_scale
 
 
 def layout_svg(
@@ -288,7 +278,7 @@ def layout_svg(
     style: bool = True,
 ) -> str:
     """Draw the layout of any file as an SVG document, 880 pixels wide, standalone or for embedding."""
-    explanation = explain(data) if explanation is None else explanation
+    explanation = explain_source(MemorySource(data)) if explanation is None else explanation
     canvas = Canvas(hashlib.sha256(name.encode("utf-8", "replace") + data).hexdigest()[:8])
     faults = explanation.faults
     count = plural(len(faults), "fault") if faults else "no fault"
@@ -300,7 +290,7 @@ def layout_svg(
     y = _file(canvas, segments, scale, y, len(data))
     if explanation.data_start is not None:
         buffer = layout_buffer(explanation, len(data) - explanation.data_start)
-        ends = (scale.at(explanation.data_start), scale.at(len(data)))
+        ends = (scale(explanation.data_start), scale(len(data)))
         y, fits = _buffer(canvas, buffer, ends, y, explanation.data_start)
         to_scale = to_scale and fits
     elif len(data) >= 8:
@@ -349,7 +339,7 @@ def _marks(canvas: Canvas, faults: Sequence[Fault], scale: Scale, y: float, size
     bottom = y + ROW + 4 if faults else y
     done: set[tuple[float, float]] = set()
     for fault in faults[:MAX_MARKS]:
-        left, right = scale.at(min(fault.start, size)), scale.at(min(fault.end, size))
+        left, right = scale(min(fault.start, size)), scale(min(fault.end, size))
         if (left, right) in done:
             continue
         done.add((left, right))
@@ -370,10 +360,10 @@ def _bytes(fault: Fault) -> str:
 
 def _file(canvas: Canvas, segments: Sequence[Segment], scale: Scale, y: float, size: int) -> float:
     for style, words, begin, end in segments:
-        left, right = scale.at(begin), scale.at(end)
+        left, right = scale(begin), scale(end)
         canvas.rect(left, y, right - left, STRIP, style)
         canvas.text((left + right) / 2, y + 19, words, "halo" if style == "beyond" else "", "middle")
-    canvas.line(scale.at(size), y - 3, scale.at(size), y + STRIP + 3, "end")
+    canvas.line(scale(size), y - 3, scale(size), y + STRIP + 3, "end")
     points = {p for s in segments for p in s[2:]} | {0, size}
     return _positions(canvas, scale, points, y + STRIP + 3, {size: "end of file"})
 
@@ -385,13 +375,13 @@ def _positions(
     placed: list[tuple[float, float, str]] = []
     for point in sorted(points, key=lambda p: (p not in words, p)):
         text = f"{point:,}" + (f" = {words[point]}" if point in words else "")
-        start, row = rows.place(scale.at(point), text_width(text), ROWS)
+        start, row = rows.place(scale(point), text_width(text), ROWS)
         if row < ROWS:
-            canvas.line(scale.at(point), y - 2, scale.at(point), y + 3 + ROW * row)
+            canvas.line(scale(point), y - 2, scale(point), y + 3 + ROW * row)
             placed.append((start, y + 13 + ROW * row, text))
     for start, base, text in placed:
         canvas.text(start, base, text, "halo")
-    return y + ROW * rows.count + 6
+    return y + ROW * len(rows.taken) + 6
 
 
 def _buffer(
@@ -402,25 +392,26 @@ def _buffer(
     if sum(wide for _, _, wide in spans) > INNER / 2:
         spans = [(p.begin, p.end, text_width(p.short) + 10) for p in buffer.patches]
     spans += [(b.begin, max(min(b.end, buffer.size), b.begin + 1), 24.0) for b in buffer.bars]
-    points = buffer.points
+    drawn = [(b.begin, b.end) for b in buffer.bars] + [(p.begin, p.end) for p in buffer.patches]
+    points = sorted({0, buffer.size, *buffer.ticks}.union(*drawn))
     if len(points) == 1:
         canvas.text(MARGIN, y + 10, "The data buffer is empty, and the header declares no bytes.", "quiet")
         return _list(canvas, buffer, y + 16), True
     scale, to_scale = scale_of(spans, points)
-    right = scale.at(buffer.size)
+    right = scale(buffer.size)
     heading = f"data buffer: {buffer.size:,} bytes from file byte {data_start:,}{declared}"
     if buffer.size:
         canvas.line(ends[0], y + 18, MARGIN, y + 36)
         canvas.line(ends[1], y + 18, right, y + 36)
     canvas.text(MARGIN, y + 10, heading, "halo")
     y += 40
-    tall = buffer.lanes * (STRIP + 4)
+    tall = (1 + max((bar.lane for bar in buffer.bars), default=0)) * (STRIP + 4)
     _bars(canvas, buffer, scale, y)
     for patch in buffer.patches:
         _patch(canvas, patch, scale, y + patch.lane * (STRIP + 4))
     canvas.line(right, y - 5, right, y + tall + 2, "end")
     for position, numbers in buffer.ticks.items():
-        x = scale.at(position)
+        x = scale(position)
         canvas.line(x, y - 6, x, y + tall, "empty")
         canvas.dot(x, y - 6, "empty")
         shown = [n for n in numbers if n]
@@ -436,16 +427,16 @@ def _buffer(
 
 def _bars(canvas: Canvas, buffer: Buffer, scale: Scale, y: float) -> None:
     for bar in buffer.bars:
-        left, top = scale.at(bar.begin), y + bar.lane * (STRIP + 4)
-        wide = scale.at(bar.end) - left
+        left, top = scale(bar.begin), y + bar.lane * (STRIP + 4)
+        wide = scale(bar.end) - left
         style = "beyond" if bar.upside_down else "more" if not bar.number else "tensor"
         canvas.rect(left, top, wide, STRIP, style)
         # Put the label outside hatched areas.
-        free = [scale.at(p.end) for p in buffer.patches if p.lane == bar.lane and p.begin == bar.begin]
+        free = [scale(p.end) for p in buffer.patches if p.lane == bar.lane and p.begin == bar.begin]
         clear = max([left, *(x for x in free if x < left + wide)])
         room = left + wide - clear
         if bar.begin < buffer.size < bar.end:  # label only one side of the end of the file
-            middle = scale.at(buffer.size)
+            middle = scale(buffer.size)
             clear, room = (middle, left + wide - middle) if bar.upside_down else (clear, middle - clear)
         label = f"{bar.number} {bar.label}" if bar.number else bar.label
         shorter = truncate(label, int(room / CHAR) - 1) if room > 12 * CHAR else ""
@@ -456,8 +447,8 @@ def _bars(canvas: Canvas, buffer: Buffer, scale: Scale, y: float) -> None:
 
 
 def _patch(canvas: Canvas, patch: Patch, scale: Scale, y: float) -> None:
-    left = scale.at(patch.begin)
-    wide = scale.at(patch.end) - left
+    left = scale(patch.begin)
+    wide = scale(patch.end) - left
     if patch.kind == "beyond":
         canvas.rect(left, y, wide, STRIP, "ground")
         canvas.rect(left, y, wide, STRIP, "beyond")

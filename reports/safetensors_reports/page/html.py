@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 from msgspec.structs import replace
@@ -33,14 +33,13 @@ from ..audit.report import (
     RuleCells,
     Where,
 )
-from ..fuzz_finding import Weakness
 from ..history.releases import MAX_NAMED, TURNS, Passage
 from ..labels import LETTERS
 from ..record.device_checks import CHECKS
 from ..severity import NOT_KNOWN
 from ..text import listed, report_key, slug, visible
 from .agreement import agreement
-from .design import MAX_TEXT, render_markup, style_sheet
+from .design import MAX_TEXT, environment, style_sheet
 from .file_svg import layout_svg
 from .results import (
     FINE,
@@ -80,6 +79,7 @@ class Block:
 
     anchor: str
     rule: str
+    verdict: str
     members: list[Finding]
     shown: Finding | None = None
     drawing: Markup | None = None
@@ -90,26 +90,6 @@ class Block:
     @property
     def severity(self) -> str:
         return self.members[0].severity
-
-    @property
-    def difficulty(self) -> str:
-        return self.members[0].difficulty
-
-    @property
-    def verdict(self) -> str:
-        return self.members[0].verdict
-
-    @property
-    def weaknesses(self) -> list[Weakness]:
-        return list({w.id: w for m in self.members for w in m.weaknesses}.values())
-
-    @property
-    def cases(self) -> list[str]:
-        return sorted({case for m in self.members for case in m.cases})
-
-    @property
-    def expected(self) -> bool:
-        return all(m.expected_failure for m in self.members)
 
     @property
     def title(self) -> str:
@@ -124,32 +104,26 @@ class Block:
 
 
 def blocks(report: Report) -> list[Block]:
-    order = list(report.scales.severity)
-    verdicts = list(report.scales.verdict)
+    order, verdicts = list(report.scales.severity), list(report.scales.verdict)
     groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in report.findings:
         groups.setdefault((finding.rule or NOT_KNOWN, finding.verdict), []).append(finding)
-    out = [Block(slug(f"{rule}-{verdict}"), rule, members) for (rule, verdict), members in groups.items()]
+    out = [Block(slug(f"{rule}-{kind}"), rule, kind, found) for (rule, kind), found in groups.items()]
     out.sort(key=lambda b: (order.index(b.severity), verdicts.index(b.verdict), b.rule))
     drawn: dict[str, str] = {}
     for block in out:
         block.shown = _speaking(block.members)
-        references: dict[str, Reference] = {}
-        for member in block.members:
-            # The short form of a report comes before its address and is the name that is shown for both.
-            for row in sorted(member.references, key=lambda r: r.reference.startswith("https://")):
-                key, name = report_key(row.reference), row.reference
-                entry = references.get(key) or Reference(name, reference_url(name))
-                references[key] = entry._replace(current=entry.current or row.current)
-        block.references = sorted(references.values(), key=lambda row: row.name)
-        _show(block, report.inputs, drawn)
+        block.references = _references(block.members)
+        evidence = block.shown.evidence if block.shown else None
+        if evidence and evidence.input in report.inputs and evidence.size <= MAX_EMBEDDED:
+            data = report.inputs[evidence.input]
+            block.download = f"data:application/octet-stream;base64,{data}"
+            block.drawn_at = drawn.setdefault(evidence.input, block.anchor)
+            if block.drawn_at == block.anchor:
+                name = f"{evidence.case.rpartition('/')[2]}.safetensors"
+                # The drawing escapes all text from the file.
+                block.drawing = Markup(layout_svg(base64.b64decode(data), name=name, style=False))  # noqa: S704
     return out
-
-
-def grid(report: Report) -> list[tuple[str, list[int]]]:
-    numbers = Counter((f.severity, f.difficulty) for f in report.findings)
-    scales = report.scales
-    return [(s, [numbers[s, d] for d in scales.difficulty]) for s in scales.severity]
 
 
 def _speaking(members: Sequence[Finding]) -> Finding | None:
@@ -161,19 +135,21 @@ def _speaking(members: Sequence[Finding]) -> Finding | None:
     return min(worst, key=lambda pair: (-shared[pair[0].fingerprint], pair[1] == 0, pair[1], pair[0].id))[0]
 
 
-def _show(block: Block, inputs: Mapping[str, str], drawn: dict[str, str]) -> None:
-    evidence = block.shown.evidence if block.shown else None
-    key = evidence.input if evidence else None
-    if evidence is None or key is None or key not in inputs or evidence.size > MAX_EMBEDDED:
-        return
-    block.download = f"data:application/octet-stream;base64,{inputs[key]}"
-    if key in drawn:
-        block.drawn_at = drawn[key]
-        return
-    drawn[key] = block.anchor
-    name = f"{evidence.case.rpartition('/')[2]}.safetensors"
-    # The drawing escapes all text from the file.
-    block.drawing = Markup(layout_svg(base64.b64decode(inputs[key]), name=name, style=False))  # noqa: S704
+def _references(members: Sequence[Finding]) -> list[Reference]:
+    references: dict[str, Reference] = {}
+    for member in members:
+        # The short form of a report comes before its address and is the name that is shown for both.
+        for row in sorted(member.references, key=lambda r: r.reference.startswith("https://")):
+            key, name = report_key(row.reference), row.reference
+            entry = references.get(key) or Reference(name, reference_url(name))
+            references[key] = entry._replace(current=entry.current or row.current)
+    return sorted(references.values(), key=lambda row: row.name)
+
+
+def grid(report: Report) -> list[tuple[str, list[int]]]:
+    numbers = Counter((f.severity, f.difficulty) for f in report.findings)
+    scales = report.scales
+    return [(s, [numbers[s, d] for d in scales.difficulty]) for s in scales.severity]
 
 
 class Area(NamedTuple):
@@ -181,16 +157,10 @@ class Area(NamedTuple):
 
     row: AreaCells
     rules: list[RuleCells]
+    broken: int
     failed: list[tuple[str, list[tuple[str, list[str]]]]]
+    failed_cases: int
     others: int
-
-    @property
-    def failing(self) -> int:
-        return sum(any(kind in STRICT_FAILING for kind in rule.worst) for rule in self.rules)
-
-    @property
-    def failed_cases(self) -> int:
-        return sum(len(rows) for _, rows in self.failed)
 
 
 def areas(report: Report) -> list[Area]:
@@ -207,8 +177,10 @@ def areas(report: Report) -> list[Area]:
     for whole in report.matrix:
         row = _claimed(whole, report)
         rules = sorted(row.rules, key=_badness)
+        broken = sum(not STRICT_FAILING.isdisjoint(rule.worst) for rule in rules)
         failed = [(rule.rule, bad[rule.rule]) for rule in rules if rule.rule in bad]
-        out.append(Area(row, rules, failed, sum(others[rule.rule] for rule in rules)))
+        cases = sum(len(rows) for _, rows in failed)
+        out.append(Area(row, rules, broken, failed, cases, sum(others[rule.rule] for rule in rules)))
     return sorted(out, key=lambda area: _badness(area.row))
 
 
@@ -228,15 +200,8 @@ def _badness(row: AreaCells | RuleCells) -> tuple[int, int]:
     return (ranks[0], -ranks.count(ranks[0])) if ranks else (len(order), 0)
 
 
-class BrokenRule(NamedTuple):
-    """A rule, with the programs that violate the written format and those that break it in other ways."""
-
-    rule: RuleCells
-    against: list[str]
-    silent: list[str]
-
-
-def broken_rules(report: Report) -> list[tuple[AreaCells, list[BrokenRule]]]:
+def broken_rules(report: Report) -> list[tuple[AreaCells, list[tuple[RuleCells, list[str], list[str]]]]]:
+    """Return rules with the programs that violate the written format, and those that break them otherwise."""
     against = {"wrong-content", "wrong-accept", "wrong-reject"}
     silent = STRICT_FAILING - against - {"unsafe", "harness-error"}
     labels = [who.label for who in report.implementations]
@@ -247,25 +212,18 @@ def broken_rules(report: Report) -> list[tuple[AreaCells, list[BrokenRule]]]:
             verdicts = list(zip(labels, rule.worst, strict=True))
             named = [[label for label, kind in verdicts if kind in kinds] for kinds in (against, silent)]
             if any(named):
-                rows.append(BrokenRule(rule, *named))
+                rows.append((rule, named[0], named[1]))
         if rows:
             out.append((area, rows))
     return out
 
 
-class Option(NamedTuple):
-    """An option that ``number`` implementations took.
+def choices(report: Report) -> list[tuple[ChoiceText, list[tuple[str, str, int, str]]]]:
+    """Return the options taken for each choice: the option, its meaning, and who took it.
 
-    ``who`` is empty if the report is about only one implementation.
+    The names are empty if the report is about only one implementation.
     """
-
-    option: str
-    meaning: str
-    number: int
-    who: str
-
-
-def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
+    many = len(report.implementations) > 1
     out = []
     for name, about in report.choices.items():
         taken: dict[str, list[str]] = {}
@@ -275,9 +233,8 @@ def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
                     # Several options, separated by bars, may be compatible with the answers.
                     option = row.option.replace("|", " or ") or _UNDECIDED.get(row.verdict, row.verdict)
                     taken.setdefault(option, []).append(who.label)
-        many = len(report.implementations) > 1
         rows = [
-            Option(option, about.options.get(option, ""), len(labels), listed(labels, 6) if many else "")
+            (option, about.options.get(option, ""), len(labels), listed(labels, 6) if many else "")
             for option, labels in sorted(taken.items(), key=lambda item: (-len(item[1]), item[0]))
         ]
         if rows:
@@ -291,39 +248,25 @@ def causes(report: Report) -> list[tuple[Implementation, list[CauseRow]]]:
     return [(who, who.causes[:limit]) for who in whos if who.causes]
 
 
-class FailureReason(NamedTuple):
-    """Group of expected failures with the same reason."""
-
-    label: str
-    state: str
-    why: str
-    issue: str
-    review: str
-
-
-def expected_failures(report: Report) -> list[tuple[FailureReason, list[ExpectedRow]]]:
-    by_reason: dict[FailureReason, list[ExpectedRow]] = {}
+def expected_failures(report: Report) -> list[tuple[tuple[str, ...], list[ExpectedRow]]]:
+    """Group expected failures by label, state, reason, issue and review date."""
+    by_reason: dict[tuple[str, ...], list[ExpectedRow]] = {}
     for who in report.implementations:
         for row in who.expected_failures:
-            key = FailureReason(who.label, row.state, row.why, row.issue, row.review_by or "")
+            key = who.label, row.state, row.why, row.issue, row.review_by or ""
             by_reason.setdefault(key, []).append(row)
     states = ("passes", "no verdict", "fails")
 
-    def order(item: tuple[FailureReason, list[ExpectedRow]]) -> tuple[int, str, str, str]:
-        reason, rows = item
-        return states.index(reason.state), reason.review or "9999", reason.label, rows[0].case
+    def order(item: tuple[tuple[str, ...], list[ExpectedRow]]) -> tuple[int, str, str, str]:
+        (label, state, _, _, review), rows = item
+        return states.index(state), review or "9999", label, rows[0].case
 
     return sorted(by_reason.items(), key=order)
 
 
-def costly(
-    report: Report, part: Literal["slowest", "hungriest"], measure: str
-) -> list[tuple[str, Costly, float]]:
-    rows = [
-        (run.implementation, row, getattr(row, measure))
-        for run in report.run.runs
-        for row in (run.slowest if part == "slowest" else run.hungriest) or ()
-    ]
+def costly(report: Report, part: str, measure: str) -> list[tuple[str, Costly, float]]:
+    runs = [(run.implementation, getattr(run, part) or ()) for run in report.run.runs]
+    rows = [(label, row, getattr(row, measure)) for label, costs in runs for row in costs]
     return sorted(rows, key=lambda r: (-r[2], r[1].case, r[0]))[:MAX_COSTLY]
 
 
@@ -351,67 +294,63 @@ def report_html(report: Report, previous: Report | None = None, *, home: str = "
     labels = [who.label for who in report.implementations]
     seen = {kind for who in report.implementations for kind in who.counts}
     withheld = FINE | ({"unsafe"} - seen) if report.public else set()
-    return str(
-        _page(
-            "page.html",
-            report,
-            home=home,
-            dispute=dispute,
-            numbers={label: str(i) for i, label in enumerate(labels)},
-            places={},
-            title=labels[0] if len(labels) == 1 else f"{len(labels):,} implementations of safetensors",
-            tables=tables(report),
-            areas=areas(report),
-            blocks=detailed,
-            held=sum(len(block.members) for block in every) - sum(len(block.members) for block in detailed),
-            causes=causes(report),
-            columns=[k for k, kind in words.KINDS.items() if kind.head and k not in withheld],
-            levels=[(level, list(group)) for level, group in groupby(detailed, key=lambda b: b.severity)],
-            grid=grid(report),
-            choices=choices(report),
-            expected=expected_failures(report),
-            slowest=costly(report, "slowest", "wall_ms"),
-            hungriest=costly(report, "hungriest", "peak_bytes"),
-            changes=changes(report, previous),
-            commands=commands(report),
-        )
+    return _page(
+        "report.html",
+        report,
+        home=home,
+        dispute=dispute,
+        numbers={label: str(i) for i, label in enumerate(labels)},
+        places={},
+        title=labels[0] if len(labels) == 1 else f"{len(labels):,} implementations of safetensors",
+        areas=areas(report),
+        blocks=detailed,
+        held=sum(len(block.members) for block in every) - sum(len(block.members) for block in detailed),
+        causes=causes(report),
+        columns=[k for k, kind in words.KINDS.items() if kind.head and k not in withheld],
+        levels=[(level, list(group)) for level, group in groupby(detailed, key=lambda b: b.severity)],
+        grid=grid(report),
+        choices=choices(report),
+        expected=expected_failures(report),
+        slowest=costly(report, "slowest", "wall_ms"),
+        hungriest=costly(report, "hungriest", "peak_bytes"),
+        changes=changes(report, previous),
+        commands=commands(report),
     )
 
 
 def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequence[str], dispute: str) -> str:
-    return str(
-        _page(
-            "comparison.html",
-            report,
-            places=places,
-            sentences=sentences,
-            dispute=dispute,
-            tables=tables(report),
-            broken=broken_rules(report),
-        )
+    return _page(
+        "comparison.html",
+        report,
+        places=places,
+        sentences=sentences,
+        dispute=dispute,
+        broken=broken_rules(report),
     )
 
 
 def comparison_markup(report: Report, places: Mapping[str, str], dispute: str = "") -> Markup:
-    return _render("_comparison.html", tables=tables(report), places=places, dispute=dispute)
+    return _part("comparison", tables(report), places, dispute)
 
 
 def card_markup(report: Report, who: Implementation, place: str = "", dispute: str = "") -> Markup:
-    return _render("card.html", report=report, who=who, place=place, dispute=dispute)
+    return _part("card", who, place, dispute, report=report)
 
 
 def release_changes(passage: Passage) -> Markup:
-    return render_markup("_passage.html", passage=passage, TURNS=TURNS, NAMED=MAX_NAMED)
+    return _part("changes", passage)
 
 
-def _page(template: str, report: Report, **values: Any) -> Markup:
+def _page(template: str, report: Report, **values: Any) -> str:
     script = (files(__package__) / "templates" / "page.js").read_text("utf-8")
-    return _render(
-        template,
+    page = environment().get_template(template)
+    return page.render(
+        _NAMES,
         report=report,
         whos=report.implementations,
         many=len(report.implementations) > 1,
         fine=fine_words(report),
+        tables=tables(report),
         agreement=agreement(report) if len(report.implementations) > 1 else None,
         css=style_sheet("base", "verdicts", "page", "comparison_table", "layout"),
         script=Markup(script),  # noqa: S704 - our own
@@ -421,27 +360,9 @@ def _page(template: str, report: Report, **values: Any) -> Markup:
     )
 
 
-def _render(template: str, **values: Any) -> Markup:
-    return render_markup(
-        template,
-        CASES=MAX_CASES,
-        CAUSES=MAX_ON_CARD,
-        CHECKS=CHECKS,
-        HELD=HELD,
-        OWN=OWN,
-        WHITESPACE=WHITESPACE,
-        card_parts=card_parts,
-        kind_of=kind_of,
-        lines=_lines,
-        listed=listed,
-        not_known=not_known,
-        place_of=_place,
-        reference_url=reference_url,
-        tally=tally,
-        tally_sentence=tally_sentence,
-        words=words,
-        **values,
-    )
+def _part(name: str, *given: Any, **values: Any) -> Markup:
+    parts = environment().get_template("parts.html").make_module(_NAMES | values)
+    return Markup(getattr(parts, name)(*given))  # noqa: S704 - it escapes
 
 
 def _lines(text: str) -> Markup:
@@ -452,3 +373,26 @@ def _place(where: Where) -> str:
     start, end = where.start, where.end
     spot = f"byte {start:,}" if end <= start + 1 else f"bytes {start:,}..{end - 1:,}"
     return f"{spot}, {where.path}" if where.path else spot
+
+
+_NAMES = {
+    "CASES": MAX_CASES,
+    "CAUSES": MAX_ON_CARD,
+    "CHECKS": CHECKS,
+    "HELD": HELD,
+    "NAMED": MAX_NAMED,
+    "OWN": OWN,
+    "TURNS": TURNS,
+    "WHITESPACE": WHITESPACE,
+    "card_parts": card_parts,
+    "kind_of": kind_of,
+    "lines": _lines,
+    "listed": listed,
+    "not_known": not_known,
+    "place_of": _place,
+    "reference_url": reference_url,
+    "tally": tally,
+    "tally_sentence": tally_sentence,
+    "words": words,
+}
+"""Names that the templates of the pages use."""

@@ -167,40 +167,21 @@ def sentences(report: Report) -> list[str]:
         if questions := frozenset[str]().union(*files):
             worst = "layout" if questions & LAYOUT else "other" if questions - REPEATED else "repeated"
             graded[worst].append(who)
+    opens = [who for who in others if OPENING & {role.role for role in who.roles}]
     return render_lines(
         "headline.txt",
         entries=len(others),
         projects=len({who.name for who in others}),
-        parsers=_parsers(others),
+        parsers=lambda whos: plural(len({who.parser or who.name for who in whos}), "parser"),
+        others=others,
         most=max((who.due for who in others), default=0),
         day=max((run.started or "")[:10] for run in report.run.runs),
-        graded={grade: _counted(whos) for grade, whos in graded.items()},
+        graded=graded,
         wrong={kind: sum(bool(who.counts.get(kind)) for who in others) for kind in RED},
-        clean=_nothing(others),
-    )
-
-
-def _parsers(whos: Sequence[Implementation]) -> int:
-    return len({who.parser or who.name for who in whos})
-
-
-def _counted(whos: Sequence[Implementation]) -> str:
-    return f"{len(whos):,} ({plural(_parsers(whos), 'parser')})"
-
-
-def _nothing(others: Sequence[Implementation]) -> str:
-    opens = [who for who in others if OPENING & {role.role for role in who.roles}]
-    clean = [who.label for who in opens if not any(who.counts.get(kind) for kind in RED if kind != "unsafe")]
-    make = "makes" if len(clean) == 1 else "make"
-    text = (
-        f"{len(clean):,} of the {len(opens):,} programs that open files {make} none of these mistakes "
-        f"({listed(clean, 4)})"
-        if clean
-        else "all programs that open files make at least one of these mistakes"
-    )
-    rest = len(others) - len(opens)
-    return text + (
-        f"; {plural(rest, 'entry point')} {'does' if rest == 1 else 'do'} not open files" if rest else ""
+        opens=len(opens),
+        clean=[
+            who.label for who in opens if not any(who.counts.get(kind) for kind in RED if kind != "unsafe")
+        ],
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -40,6 +40,15 @@ def row_failures(row: Row) -> list[Row]:
     return [{"verdict": row["verdict"], "rule": rule, "basis": None, "property": "outcome", "detail": detail}]
 
 
+def worst_by_case(verdicts: Iterable[tuple[str, str]]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for case, verdict in verdicts:
+        before = out.setdefault(case, verdict)
+        if before != verdict:
+            out[case] = worst((before, verdict))
+    return out
+
+
 @dataclass
 class RunRecord:
     """One run, which may be incomplete; do not add rows after its properties have been used."""
@@ -51,9 +60,6 @@ class RunRecord:
     footer: Row | None = None
     left_out: int = 0
     touched: set[str] = field(default_factory=set)
-    shown: dict[tuple[str, frozenset[str]], RunRecord] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
 
     def charge(self) -> None:
         """Attribute the failures to the rules that the whole run shows to be broken."""
@@ -94,18 +100,13 @@ class RunRecord:
         return self.footer is not None and not self.footer["complete"]
 
     @property
-    def unfinished(self) -> str | None:
-        """The case that a truncated run had opened but not yet read."""
-        if not self.truncated or not self.results or self.results[-1]["step"] != "open":
-            return None
-        last = self.results[-1]["case"]
-        read = any(row["case"] == last and row["step"] == "read" for row in self.results)
-        return last if "read" in self.implementation.get("steps", ()) and not read else None
-
-    @property
     def half_run(self) -> set[str]:
-        """Cases that may lack steps: the unfinished one, and those on lines that cannot be read."""
-        return self.touched | ({self.unfinished} if self.unfinished is not None else set())
+        """Cases that may lack steps: those on lines that cannot be read, and an opened one at the end."""
+        last = self.results[-1] if self.truncated and self.results else {}
+        if last.get("step") != "open" or "read" not in self.implementation.get("steps", ()):
+            return self.touched
+        read = any(row["case"] == last["case"] and row["step"] == "read" for row in self.results)
+        return self.touched if read else self.touched | {last["case"]}
 
     @cached_property
     def blamed(self) -> list[Row]:
@@ -130,12 +131,7 @@ class RunRecord:
     @cached_property
     def case_verdicts(self) -> dict[str, str]:
         """The worst verdict of every case, except for cases that ran only in part and have not failed."""
-        verdicts: dict[str, str] = {}
-        for row in self.results:
-            case, verdict = row["case"], row["verdict"]
-            before = verdicts.setdefault(case, verdict)
-            if before != verdict:
-                verdicts[case] = worst((before, verdict))
+        verdicts = worst_by_case((row["case"], row["verdict"]) for row in self.results)
         half = self.half_run
         return {case: verdict for case, verdict in verdicts.items() if case not in half or fails(verdict)}
 
@@ -156,11 +152,11 @@ class RunRecord:
         bad: dict[str, list[Row]] = {}
         for row in self.blamed:
             bad.setdefault(row["case"], []).append(row)
-        expected = set()
-        for case, rows in bad.items():
-            worse = [row for row in rows if fails(row["verdict"])] or rows
-            if all(row.get("expected_failure", False) for row in worse):
-                expected.add(case)
+        expected = {
+            case
+            for case, rows in bad.items()
+            if all(r.get("expected_failure", False) for r in [r for r in rows if fails(r["verdict"])] or rows)
+        }
         return expected & self.case_verdicts.keys()
 
     def inconsistent_choices(self) -> dict[str, str]:
@@ -237,20 +233,17 @@ def summary_lines(record: RunRecord) -> list[str]:
     for name, number in other_counts(record).items():
         features = lacking(record) if name == "unsupported" and number else ""
         rest.append(f"{name} {number:,}" + (f" ({features})" if features else ""))
+    expected = Counter(kind_of(record.case_verdicts[case]) for case in record.expected_cases)
+    failed = [
+        f"{name} {number:,}" + (f" ({expected[name]:,} expected)" if expected[name] else "")
+        for name, number in verdict_counts(record).items()
+    ]
     return [
         _head(record),
-        "  " + "   ".join(_with_expected(record)),
+        "  " + "   ".join(failed),
         "  " + " · ".join(rest),
         *(f"  {line}" for line in caveats(record)),
         *_device_lines(record),
-    ]
-
-
-def _with_expected(record: RunRecord) -> list[str]:
-    expected = Counter(kind_of(record.case_verdicts[case]) for case in record.expected_cases)
-    return [
-        f"{name} {number:,}" + (f" ({expected[name]:,} expected)" if expected[name] else "")
-        for name, number in verdict_counts(record).items()
     ]
 
 

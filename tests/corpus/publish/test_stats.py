@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.publish import stats as stats_module
-from safetensors_corpus.publish.stats import coverage_errors, load_reasons, rule_coverage
+from safetensors_corpus import manifest as manifest_module
+from safetensors_corpus.publish.stats import coverage_errors
 from safetensors_reference.rules.book import rule_book
 
 from ..small import run, small_corpus
@@ -34,7 +34,7 @@ FINE["FRM-01"] = {"reject": "one case only"}
 
 
 def test_a_rule_is_covered_by_any_case_that_carries_it_and_any_option(raw_small: Raw) -> None:
-    rows = {row.id: row for row in rule_coverage(raw_small, FINE)}
+    rows = {row.id: row for row in manifest_module.rule_coverage(raw_small, FINE)}
     first = rows["FRM-01"]
     assert (first.sides, first.missing, first.reasons) == (("accept",), ("reject",), FINE["FRM-01"])
     assert first.cases == 1
@@ -116,7 +116,7 @@ def test_check_prints_contradictions_and_fails(tmp_path: Path, monkeypatch: pyte
         patch.setattr("safetensors_corpus.cli.maintain.coverage_errors", lambda *_: [])
         run("stats", "-c", tmp_path, "--check", status=0)
     (tmp_path / "coverage.toml").write_text("[x")
-    monkeypatch.setattr(stats_module, "__file__", str(tmp_path / "stats.py"))
+    monkeypatch.setattr(manifest_module, "__file__", str(tmp_path / "manifest.py"))
     assert run("stats", "-c", tmp_path, status=2).stderr.startswith("Error: coverage.toml: ")
 
 
@@ -132,7 +132,7 @@ def test_check_notices_rules_that_are_not_built_yet(monkeypatch: pytest.MonkeyPa
 
 
 def test_reasons_are_sentences_and_stand_in_the_order_of_the_rules() -> None:
-    reasons = load_reasons()
+    reasons = manifest_module.load_reasons()
     rules = list(rule_book().rules)
     assert list(reasons) == sorted(reasons, key=rules.index)
     for reason in (reason for entry in reasons.values() for reason in entry.values()):

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from safetensors_corpus.document import read_document
-from safetensors_corpus.publish.stats import load_reasons
+from safetensors_corpus.manifest import load_reasons
 from safetensors_reference import rule_book
 
 ROOT = Path(__file__).parents[3]
