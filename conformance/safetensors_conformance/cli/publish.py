@@ -201,7 +201,7 @@ def _current_lines(output: Path, manifest: Manifest) -> list[tuple[str, str, str
     return [
         (line.program, line.entry, line.version)
         for ledger in load_ledgers(output / HISTORY).values()
-        for line in ledger.lines
+        for line in ledger.runs
         if line.corpus.sha256 == manifest.digest[:DIGEST] and not line.profile
     ]
 
@@ -229,7 +229,7 @@ def _unbuilt() -> list[Unbuilt]:
 
 def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     ledgers = load_ledgers(output / HISTORY)
-    before = sum(len(ledger.lines) for ledger in ledgers.values())
+    before = sum(len(ledger.runs) for ledger in ledgers.values())
     if paths:
         records, known = _usable(paths, manifest)
         ledgers = append_lines(ledgers, history(records, manifest, known))
@@ -238,7 +238,7 @@ def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     if reports:
         texts |= pages(reports, _unbuilt())
     write_texts(output, texts)
-    added = sum(len(ledger.lines) for ledger in ledgers.values()) - before
+    added = sum(len(ledger.runs) for ledger in ledgers.values()) - before
     click.echo(f"{plural(added, 'run')} added to {output / HISTORY}")
 
 

@@ -135,7 +135,7 @@ def _program(
 ) -> ProgramRow:
     first = implementations[0]
     run_days = {one.version: days.get(one.label, "") for one in implementations}
-    for line in ledger.lines if ledger else ():
+    for line in ledger.runs if ledger else ():
         run_days[line.version] = max(run_days.get(line.version, ""), line.date)
     versions = [VersionRow(version, day) for version, day in run_days.items()]
     versions.sort(key=lambda row: (version_key(row.version), row.date, row.version))

@@ -2,20 +2,21 @@
 
 Every program has a file of JSON lines. A line repeats what the program's own published report says about one
 entry point, in one version, on one corpus, so it lacks everything that reports withhold
-(``docs/disclosure.md``).
+(``docs/disclosure.md``). It also contains the verdicts of the cases that show publicly reported bugs, if
+``stc trophies --add`` has added them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 from msgspec.structs import replace
 
-from safetensors_corpus.judging.verdicts import VERDICTS
+from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_corpus.typed import Count, MisfitError, typed
 from safetensors_reference.source import read_whole
 
@@ -37,11 +38,11 @@ class CorpusName(Struct, frozen=True, forbid_unknown_fields=True):
     """The corpus of a run.
 
     Attributes:
-        sha256: First digits of the digest of its manifest.
+        sha256: First digits of the digest of its manifest; empty if it is not known.
     """
 
     version: str
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+    sha256: Annotated[str, Meta(pattern="^([0-9a-f]{16})?$")]
 
 
 class FailureRow(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -69,12 +70,14 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         suite: Version of the suite.
         profile: Profile of choices that the run required, or empty.
         steps: Steps that were run.
-        asked: Number of cases in a full run.
+        asked: Number of cases in a full run; 0 if the line contains only verdicts of cases of known bugs.
         counts: Kind of verdict -> cases; a case is counted under the verdict of its worst step. For other
             people's software, passes are not counted; the cases that no count includes passed or are
             withheld.
         choices: Choice that the format leaves open -> option that the program takes.
         failures: Failures by rule and verdict.
+        bugs: Case that shows publicly reported bugs of the program -> its verdict, which may also be a pass.
+        source: Address of the repository, for a version that was built from source.
     """
 
     history: Literal[1]
@@ -90,16 +93,22 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     counts: dict[Kind, Count]
     choices: dict[str, str] = {}
     failures: tuple[FailureRow, ...] = ()
+    bugs: dict[str, str] | UnsetType = UNSET
+    source: Annotated[str, Meta(pattern=r"\A(https://[A-Za-z0-9._~/-]+)?\Z")] = ""
 
     def __post_init__(self) -> None:
-        kinds = {*self.counts, *(row.verdict for row in self.failures)}
+        kinds = {*self.counts, *(row.verdict for row in self.failures), *map(kind_of, self.verdicts.values())}
         if not kinds <= VERDICTS.keys():
             raise ValueError(f"each verdict must be one of {', '.join(VERDICTS)}")
 
     @property
-    def key(self) -> tuple[str, ...]:
-        """Identity of a run; a second run with the same key adds nothing to the history."""
-        return self.program, self.entry, self.version, self.corpus.sha256, self.profile
+    def key(self) -> tuple[object, ...]:
+        """Identity of a run, of which a history has at most one line."""
+        return self.program, self.entry, self.version, self.corpus, self.profile
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        return {} if self.bugs is UNSET else self.bugs
 
     @property
     def label(self) -> str:
@@ -153,10 +162,8 @@ def _line(report: Report, implementation: Implementation, day: str) -> Line:
             )
         ),
     )
-    while len(line.text) > MAX_LINE:
-        longest = max(line.failures, key=lambda row: len(row.named), default=None)
-        if longest is None or not longest.named:
-            raise AuditError(f"{visible(line.label, 80)}: its line in the history would be too long")
+    while len(line.text) > MAX_LINE and any(row.named for row in line.failures):
+        longest = max(line.failures, key=lambda row: len(row.named))
         rows = (replace(row, named=()) if row is longest else row for row in line.failures)
         line = replace(line, failures=tuple(rows))
     return line
@@ -174,19 +181,41 @@ class Ledger(Struct, frozen=True):
         return "".join(line.text for line in self.lines)
 
     @property
+    def runs(self) -> list[Line]:
+        """The lines of full runs."""
+        return [line for line in self.lines if line.asked]
+
+    @property
     def versions(self) -> list[str]:
-        return list(dict.fromkeys(line.version for line in in_order(self.lines)))
+        return list(dict.fromkeys(line.version for line in in_order(self.runs)))
 
 
-def append_lines(ledgers: Mapping[str, Ledger], lines: Sequence[Line]) -> dict[str, Ledger]:
+def _is_same_run(known: Line, line: Line) -> bool:
+    digests = {known.corpus.sha256, line.corpus.sha256} - {""}
+    same = replace(known, corpus=line.corpus).key == line.key
+    return same and known.corpus.version == line.corpus.version and len(digests) < 2
+
+
+def _joined(known: Line, line: Line) -> Line:
+    whole = line if line.asked and not known.asked else known
+    bugs = known.bugs if line.bugs is UNSET else known.verdicts | line.bugs
+    return replace(whole, bugs=bugs, source=line.source or known.source)
+
+
+def append_lines(ledgers: Mapping[str, Ledger], lines: Iterable[Line]) -> dict[str, Ledger]:
+    """Add new runs, and the verdicts of known bugs to runs that are there. Raises AuditError."""
     out = dict(ledgers)
     for line in lines:
         if line.program not in out:
             taken = {ledger.stem for ledger in out.values()}
             out[line.program] = Ledger(line.program, unused(file_slug(line.program) or "program", taken))
-        ledger = out[line.program]
-        if line.key not in {known.key for known in ledger.lines}:
-            out[line.program] = replace(ledger, lines=(*ledger.lines, line))
+        known = list(out[line.program].lines)
+        place = max((i for i, other in enumerate(known) if _is_same_run(other, line)), default=len(known))
+        joined = _joined(known[place], line) if place < len(known) else line
+        if len(joined.text) > MAX_LINE:
+            raise AuditError(f"{visible(line.label, 80)}: its line in the history would be too long")
+        known[place : place + 1] = [joined]
+        out[line.program] = replace(out[line.program], lines=tuple(known))
     return dict(sorted(out.items()))
 
 

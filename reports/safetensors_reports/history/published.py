@@ -1,16 +1,19 @@
-"""Published trends: reduce a trend to what may be published, and read and check the published ones."""
+"""Known bugs in the histories: the lines that a trend adds to them, and the trends that they contain.
+
+A line says which verdicts a version got in the cases that show publicly reported bugs of its program.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 from packaging.version import Version
 
@@ -21,108 +24,150 @@ from safetensors_reference.source import read_whole
 from ..audit.disclosure import is_unsafe, redact_open
 from ..audit.inputs import AuditError
 from ..known_failures import MAX_BYTES
-from ..record.run import Row
-from ..text import COMMIT, bug_affects, same_project, visible
-from .trend import TURNS, CaseInfo, ShownRow, TrendDocument, VersionRow, VersionRun, turn_of
+from ..record.run import Row, RunRecord
+from ..text import COMMIT, bug_affects, version_key, visible
+from .ledger import FORMAT, CorpusName, Ledger, Line, in_order
+from .trend import CaseInfo, ShownRow, TrendDocument, VersionRow, VersionRun, notes_of, trend, turn_of
 
+Bugs = Mapping[str, Mapping[str, Any]]
+"""Known bugs of all projects by their ids."""
+SHOWN_SINCE = "2026.11.2"
+"""The first corpus for which trends list all bugs that a version shows; earlier trends list only changes."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?")
-"""An implementation, followed by a colon and the entry point if there is one; it becomes a file name."""
+"""An implementation, followed by a colon and the entry point if there is one."""
 _SOURCE = re.compile(r"(https://[A-Za-z0-9._~/-]+)?")
 """The address of a repository; it becomes a link on a page."""
 
 
-def file_name(implementation: str) -> str:
-    return implementation.replace(":", "-") + ".json"
-
-
 def published_version(
-    run: VersionRun, notes: Mapping[str, CaseInfo], manifest: Mapping[str, Any]
-) -> VersionRun:
+    version: str,
+    record: RunRecord,
+    misfits: Mapping[str, str],
+    notes: Mapping[str, CaseInfo],
+    manifest: Mapping[str, Any],
+) -> tuple[RunRecord, Mapping[str, str]]:
     """Replace *unsafe* results without a public report with passes, before anything is counted."""
-    if run.record is None:
-        return run
-    table = {bug["id"]: bug for bug in manifest["field_bugs"]}
+    table = _table(manifest)
     options = {case["id"]: case.get("expect", {}).get("options", ()) for case in manifest["cases"]}
-    bugs = {case: note.bugs for case, note in notes.items()}
 
     def passed(row: Row) -> Row:
         # Passing a case of a choice means taking an option. This is the same option for all versions and
         # never a bug.
-        buggy = {bug.option for bug in bugs.get(row["case"], ())}
+        buggy = {bug.option for bug in notes[row["case"]].bugs}
         taken = (f"choice:{option}" for option in options.get(row["case"], ()) if option not in buggy)
         return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}
 
     held = [
-        is_unsafe(row) and not _reported([bug.id for bug in bugs.get(row["case"], ())], run.version, table)
-        for row in run.record.results
+        is_unsafe(row) and not _reported([bug.id for bug in notes[row["case"]].bugs], version, table)
+        for row in record.results
     ]
-    hidden = {row["case"] for row, hide in zip(run.record.results, held, strict=True) if hide}
+    hidden = {row["case"] for row, hide in zip(record.results, held, strict=True) if hide}
     results = [
         passed(row) if hide else redact_open(row) if row["case"] in hidden and row["step"] == "open" else row
-        for row, hide in zip(run.record.results, held, strict=True)
+        for row, hide in zip(record.results, held, strict=True)
     ]
     # If the adapter does not fit a hidden case, that would reveal the crash too.
-    misfits = {case: text for case, text in run.misfits.items() if case not in hidden}
-    return dataclasses.replace(run, record=dataclasses.replace(run.record, results=results), misfits=misfits)
+    fitting = {case: text for case, text in misfits.items() if case not in hidden}
+    return dataclasses.replace(record, results=results), fitting
 
 
-def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
-    """Return the changes that show publicly reported bugs. Raises AuditError for other unsafe results."""
-    table = {bug["id"]: bug for bug in manifest["field_bugs"]}
-    seen = [(row.version, s.case, s.verdict, s.bugs) for row in document.versions for s in row.shows]
-    for passage in document.passages:
-        for change in passage.changes:
-            bugs = tuple(bug.bug for bug in change.bugs)
-            seen.append((passage.before, change.case, change.before, bugs))
-            seen.append((passage.after, change.case, change.after, bugs))
-    for version, case, verdict, bugs in seen:
-        if bugs and kind_of(verdict) == "unsafe" and not _reported(bugs, version, table):
-            raise AuditError(
-                f"the trend contains an unsafe result in version {visible(version, 60)}, case "
-                f"{visible(case, 100)}, for which no bug with a public report is recorded; create the "
-                "trend again with: stc trend --public"
-            )
-    passages = []
-    for passage in document.passages:
-        changes = tuple(replace(change, detail="") for change in passage.changes if change.bugs)
-        turns = Counter(change.turn for change in changes)
-        passages.append(replace(passage, counts={turn: turns[turn] for turn in TURNS}, changes=changes))
-    versions = tuple(
-        replace(row, counts={}, remarks=(), shows=_recorded(row, table)) for row in document.versions
-    )
-    return replace(document, versions=versions, passages=tuple(passages))
+def _table(manifest: Mapping[str, Any]) -> Bugs:
+    return {bug["id"]: bug for bug in manifest["field_bugs"]}
 
 
-def _reported(bugs: Iterable[str], version: str, table: Mapping[str, Mapping[str, Any]]) -> bool:
+def _reported(bugs: Iterable[str], version: str, table: Bugs) -> bool:
     return any(bug_affects(table[bug], version) for bug in bugs if bug in table)
 
 
-def _recorded(row: VersionRow, table: Mapping[str, Mapping[str, Any]]) -> tuple[ShownRow, ...]:
-    kept = (
-        replace(case, bugs=tuple(bug for bug in case.bugs if _reported([bug], row.version, table)))
-        for case in row.shows
+def lines_of_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> list[Line]:
+    """Return the verdicts of the cases that show publicly reported bugs, as one line for each version.
+
+    Unsafe results without a report are kept, because ``trend_of`` refuses them.
+    """
+    table = _table(manifest)
+    verdicts = [
+        {
+            shown.case: shown.verdict
+            for shown in row.shows
+            if kind_of(shown.verdict) == "unsafe" or _reported(shown.bugs, row.version, table)
+        }
+        for row in document.versions
+    ]
+    steps = [*zip(pairwise(verdicts), document.passages, strict=True)]
+    for (before, after), passage in steps:
+        for change in passage.changes:
+            if change.bugs:
+                before[change.case], after[change.case] = change.before, change.after
+    # A verdict that did not change is the same in both versions if both ran the case.
+    for (before, after), passage in steps:
+        if not passage.only_before:
+            after.update(before | after)
+    for (before, after), passage in reversed(steps):
+        if not passage.only_after:
+            before.update(after | before)
+    return [
+        Line(
+            history=FORMAT,
+            program=document.implementation.partition(":")[0],
+            entry=document.implementation,
+            version=row.version,
+            date="",
+            suite=document.suite,
+            corpus=CorpusName(document.corpus, ""),
+            asked=0,
+            counts={},
+            bugs=dict(sorted(shown.items())),
+            source=document.source,
+        )
+        for row, shown in zip(document.versions, verdicts, strict=True)
+    ]
+
+
+def trends(ledgers: Mapping[str, Ledger], manifest: Mapping[str, Any]) -> list[TrendDocument]:
+    """Return the trend of each entry point that has verdicts of cases of known bugs. Raises AuditError."""
+    groups: dict[str, list[Line]] = {}
+    for ledger in ledgers.values():
+        for line in ledger.lines:
+            if line.bugs is not UNSET:
+                groups.setdefault(line.entry, []).append(line)
+    if not groups:
+        raise AuditError("the histories contain no trends; add one with: stc trophies --add FILE")
+    groups = dict(sorted(groups.items(), key=lambda item: item[0].replace(":", "-") + "~"))
+    return [trend_of(entry, lines, manifest) for entry, lines in groups.items()]
+
+
+def trend_of(entry: str, lines: Sequence[Line], manifest: Mapping[str, Any]) -> TrendDocument:
+    """Return the verdicts over the newest corpus as a trend of all versions.
+
+    Raises AuditError for lines that do not fit the corpus, and for unsafe results without a public report.
+    """
+    table = _table(manifest)
+    notes = notes_of(manifest, entry, only={case for line in lines for case in line.verdicts})
+    newest = max((line.corpus.version for line in lines), key=version_key)
+    for line in lines:
+        for case, verdict in line.verdicts.items():
+            bugs = [bug.id for bug in notes[case].bugs] if case in notes else []
+            where = f"{visible(line.label, 100)}, case {visible(case, 100)}: "
+            if kind_of(verdict) == "unsafe" and not _reported(bugs, line.version, table):
+                raise AuditError(
+                    f"{where}the result is unsafe, and no bug with a public report is recorded for it; "
+                    "create the trend again with: stc trend --public"
+                )
+            if not bugs and line.corpus.version == newest:
+                raise AuditError(f"{where}the corpus lists no bug of this program; run stc trend again")
+    shown = in_order(line for line in lines if line.corpus.version == newest)
+    runs = [VersionRun(line.version, line.verdicts) for line in shown]
+    document = trend(entry, shown[-1].suite, newest, runs, notes, source=shown[-1].source)
+    listed = version_key(newest) >= version_key(SHOWN_SINCE)
+    versions = tuple(replace(row, shows=_recorded(row, table) if listed else ()) for row in document.versions)
+    return replace(document, versions=versions)
+
+
+def _recorded(row: VersionRow, table: Bugs) -> tuple[ShownRow, ...]:
+    shown = (
+        replace(x, bugs=tuple(b for b in x.bugs if _reported([b], row.version, table))) for x in row.shows
     )
-    return tuple(case for case in kept if case.bugs)
-
-
-def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument]:
-    out = []
-    for path in sorted(folder.glob("*.json")):
-        document = load_trend(path, manifest)
-        if path.name != file_name(document.implementation):
-            raise AuditError(
-                f"{path}: this trend is about {visible(document.implementation, 60)}, so it belongs in "
-                f"{visible(file_name(document.implementation), 60)}"
-            )
-        if document != published_trend(document, manifest):
-            raise AuditError(
-                f"{path}: the trend contains data that must not be published; write it with: stc "
-                "trophies --add FILE"
-            )
-        out.append(document)
-    if not out:
-        raise AuditError(f"{folder}: there are no trends; add one with: stc trophies --add FILE")
-    return out
+    return tuple(case for case in shown if case.bugs)
 
 
 def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:
@@ -168,14 +213,13 @@ def _fault(document: TrendDocument) -> str:
 
 
 def _corpus_fault(document: TrendDocument, manifest: Mapping[str, Any]) -> str:
-    cases = {case["id"]: case for case in manifest["cases"]}
+    notes = notes_of(manifest, document.implementation)
     changed = [(c.case, {row.bug for row in c.bugs}, True) for c in document.changes]
     shown = [(s.case, set(s.bugs), False) for row in document.versions for s in row.shows]
     for name, bugs, every in [*changed, *shown]:
-        if name not in cases:
+        if name not in notes:
             return f"{name} is not a case of the corpus; run stc trend again"
-        rows = cases[name]["affects"]
-        own = {row["bug"] for row in rows if same_project(document.implementation, row["project"])}
+        own = {bug.id for bug in notes[name].bugs}
         if not bugs <= own or (every and bugs != own):
             return f"the corpus lists other bugs for {name}; run stc trend again"
     return ""

@@ -168,7 +168,7 @@ def history_page(ledger: Ledger, report: str = "") -> str:
     text = render(
         "history.md",
         ledger=ledger,
-        series=series(ledger.lines),
+        series=series(ledger.runs),
         report=report,
         own=ledger.program == OWN,
         TURNS=TURNS,

@@ -95,12 +95,12 @@ def _lines(
 
 def history_texts(ledgers: Mapping[str, Ledger], reports: Mapping[str, Report]) -> dict[str, str]:
     homes = {who.name: f"../{place}" for who, place in _places(reports)}
-    out = {}
-    for program, ledger in ledgers.items():
-        out[f"{FOLDER}/{ledger.stem}.jsonl"] = ledger.text
+    out = {f"{FOLDER}/{ledger.stem}.jsonl": ledger.text for ledger in ledgers.values()}
+    run = {program: ledger for program, ledger in ledgers.items() if ledger.runs}
+    for program, ledger in run.items():
         out[f"{FOLDER}/{ledger.stem}.md"] = history_page(ledger, homes.get(program, ""))
     if reports:
-        out[FILE] = directory_text(directory(reports, ledgers, PAGE))
+        out[FILE] = directory_text(directory(reports, run, PAGE))
     return out
 
 

@@ -1,8 +1,7 @@
 """Known bugs that runs have shown, with the affected versions, for ``docs/trophies.md``.
 
-A trend (``reports/published/trends/``) shows a bug if a case that names the bug failed before and passes now,
-or if the case fails in the last version. A baseline of the conformance package lists failures of the newest
-version.
+A trend of a history shows a bug if a case that names the bug failed before and passes now, or if the case
+fails in the last version. A baseline of the conformance package lists failures of the newest version.
 """
 
 from __future__ import annotations

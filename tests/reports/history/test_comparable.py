@@ -148,5 +148,5 @@ def test_an_answer_that_basic_files_get_too_is_no_answer() -> None:
 
 def test_a_trend_does_not_count_them_as_fixed() -> None:
     rows = [refusal("a", VIEW)]
-    version = VersionRun("0.8.0", Make.run(*rows), misfits=adapter_misfits(rows, [refusal(BASIC.id, VIEW)]))
+    version = VersionRun.of("0.8.0", Make.run(*rows), adapter_misfits(rows, [refusal(BASIC.id, VIEW)]))
     assert (version.verdicts, version.details) == ({"a": "harness-error"}, {"a": VIEW})
