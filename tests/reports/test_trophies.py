@@ -223,6 +223,8 @@ def _broken(**parts: Any) -> dict[str, Any]:
         (_broken(trend=2), "trend: must be 1"),
         (_broken(interrupted=True), "not every version was run"),
         (_broken(passages=[]), "passages do not match the versions"),
+        (_broken(passages=[], versions=[]), "not every version was run"),
+        *((_trend({**CHANGE, "before": v}), "is not a verdict") for v in ("good", "choice:\ud800")),
         (
             _trend({**CHANGE, "turn": "broken"}),
             "layout/a is marked as broken, but its verdict changed from wrong-accept to pass",

@@ -101,10 +101,13 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         if not kinds <= VERDICTS.keys():
             raise ValueError(f"each verdict must be one of {', '.join(VERDICTS)}")
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Identity of a run, of which a history has at most one line."""
-        return self.program, self.entry, self.version, self.corpus, self.profile
+    def is_of_same_run(self, line: Line) -> bool:
+        """Whether the lines belong together; a history has one line per run."""
+        runs = [
+            (one.program, one.entry, one.version, one.corpus.version, one.profile) for one in (self, line)
+        ]
+        digests = {self.corpus.sha256, line.corpus.sha256} - {""}
+        return runs[0] == runs[1] and len(digests) < 2
 
     @property
     def verdicts(self) -> dict[str, str]:
@@ -190,12 +193,6 @@ class Ledger(Struct, frozen=True):
         return list(dict.fromkeys(line.version for line in in_order(self.runs)))
 
 
-def _is_same_run(known: Line, line: Line) -> bool:
-    digests = {known.corpus.sha256, line.corpus.sha256} - {""}
-    same = replace(known, corpus=line.corpus).key == line.key
-    return same and known.corpus.version == line.corpus.version and len(digests) < 2
-
-
 def _joined(known: Line, line: Line) -> Line:
     whole = line if line.asked and not known.asked else known
     bugs = known.bugs if line.bugs is UNSET else known.verdicts | line.bugs
@@ -210,7 +207,7 @@ def append_lines(ledgers: Mapping[str, Ledger], lines: Iterable[Line]) -> dict[s
             taken = {ledger.stem for ledger in out.values()}
             out[line.program] = Ledger(line.program, unused(file_slug(line.program) or "program", taken))
         known = list(out[line.program].lines)
-        place = max((i for i, other in enumerate(known) if _is_same_run(other, line)), default=len(known))
+        place = max((i for i, other in enumerate(known) if other.is_of_same_run(line)), default=len(known))
         joined = _joined(known[place], line) if place < len(known) else line
         if len(joined.text) > MAX_LINE:
             raise AuditError(f"{visible(line.label, 80)}: its line in the history would be too long")
@@ -252,13 +249,11 @@ def _load(path: Path) -> Ledger:
             raise AuditError(f"{where}: {why}; restore the committed file") from err
         if lines and line.program != lines[0].program:
             raise AuditError(f"{where}: this line is about a different program from the lines before it")
+        if any(map(line.is_of_same_run, lines)):
+            raise AuditError(f"{where}: the file contains the same run twice; restore the committed file")
         lines.append(line)
     if not lines:
         raise AuditError(f"{visible(str(path))}: the file contains no runs; remove it")
-    if len({line.key for line in lines}) != len(lines):
-        raise AuditError(
-            f"{visible(str(path))}: the file contains the same run twice; restore the committed file"
-        )
     return Ledger(lines[0].program, path.stem, tuple(lines))
 
 

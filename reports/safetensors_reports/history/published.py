@@ -17,7 +17,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from packaging.version import Version
 
-from safetensors_corpus.judging.verdicts import kind_of
+from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.source import read_whole
 
@@ -110,10 +110,10 @@ def lines_of_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> list
             history=FORMAT,
             program=document.implementation.partition(":")[0],
             entry=document.implementation,
-            version=row.version,
+            version=visible(row.version, 80),
             date="",
-            suite=document.suite,
-            corpus=CorpusName(document.corpus, ""),
+            suite=visible(document.suite, 80),
+            corpus=CorpusName(visible(document.corpus, 80), ""),
             asked=0,
             counts={},
             bugs=dict(sorted(shown.items())),
@@ -194,7 +194,7 @@ def _fault(document: TrendDocument) -> str:
     if not _SOURCE.fullmatch(document.source):
         return "source must be the https:// address of a repository"
     ran = [row.version for row in document.versions if row.ran]
-    if document.interrupted or len(ran) != len(document.versions):
+    if document.interrupted or not ran or len(ran) != len(document.versions):
         return "not every version was run; run stc trend again"
     if not all(map(COMMIT.fullmatch, ran)):
         try:
@@ -203,6 +203,10 @@ def _fault(document: TrendDocument) -> str:
             return f"{err}: all versions must be releases, or all must be full commit hashes"
     if [(p.before, p.after) for p in document.passages] != list(pairwise(ran)):
         return "the passages do not match the versions"
+    said = {shown.verdict for row in document.versions for shown in row.shows}
+    for verdict in said.union(*((change.before, change.after) for change in document.changes)):
+        if kind_of(verdict) not in VERDICTS or visible(verdict) != verdict:
+            return f"{verdict} is not a verdict"
     for change in document.changes:
         if turn_of(change.before, change.after) != change.turn:
             return (
