@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import AuditError
+from safetensors_reports.history.known_bugs import lines_of_trend, load_trend, trend_of, trends
 from safetensors_reports.history.ledger import CorpusName, Ledger, append_lines, load_ledgers
-from safetensors_reports.history.published import lines_of_trend, load_trend, trend_of, trends
 from safetensors_reports.history.trend import TrendDocument
 from safetensors_reports.known_failures import ExpectedFailure
 from safetensors_reports.text import same_project

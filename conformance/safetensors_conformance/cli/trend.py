@@ -14,7 +14,7 @@ from msgspec import to_builtins
 from safetensors_corpus import Case
 from safetensors_reference.main import UnusableError
 from safetensors_reports.history.comparable import adapter_misfits
-from safetensors_reports.history.published import published_version
+from safetensors_reports.history.known_bugs import published_version
 from safetensors_reports.history.trend import CaseInfo, VersionRun, notes_of, trend_markdown, trend_text
 from safetensors_reports.history.trend import trend as hold_together
 from safetensors_reports.text import plural

@@ -19,8 +19,8 @@ from ..audit.inputs import REPORT
 from ..audit.report import Finding, Report
 from ..features import JSON as FEATURES
 from ..features import FeatureDocument, load_features
+from ..history.known_bugs import trends
 from ..history.ledger import FOLDER, Ledger, load_ledgers
-from ..history.published import trends
 from ..history.trend import TrendDocument
 from ..page.publish import load_published
 from ..text import label_key, slug

@@ -12,8 +12,8 @@ from safetensors_reference.main import UnusableError
 from safetensors_reference.rules.cli import docs_folder
 
 from ..audit.inputs import AuditError
+from ..history.known_bugs import lines_of_trend, load_trend, trend_of, trends
 from ..history.ledger import FOLDER, append_lines, load_ledgers
-from ..history.published import lines_of_trend, load_trend, trend_of, trends
 from ..text import plural
 from .model import PAGE, load_baselines, render, sighting_text
 from .model import trophies as put_together

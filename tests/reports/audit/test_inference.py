@@ -28,8 +28,8 @@ from safetensors_reports.audit.disclosure import OWN
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.exports import badges, sarif_log, statements
+from safetensors_reports.history.known_bugs import lines_of_trend, published_version, trend_of
 from safetensors_reports.history.ledger import append_lines
-from safetensors_reports.history.published import lines_of_trend, published_version, trend_of
 from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import history, history_texts, publication
