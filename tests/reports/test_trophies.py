@@ -183,7 +183,7 @@ def test_verdicts_are_added_to_a_run_and_the_newest_corpus_counts() -> None:
         assert (len(ledger.lines), ledger.runs[0].corpus) == (3, run.corpus)
         assert _said(trophies(bugs, trends({"lib": ledger}, bugs), [])) == [("FB-1", "gone", "1.0", "2.0")]
     newer = [replace(known[0], corpus=CorpusName("1.1", ""), bugs={"layout/a": "pass"})]
-    assert _said(trophies(bugs, [trend_of("lib", [*newer, *known], bugs)], [])) == []
+    assert _said(trophies(bugs, [trend_of("lib", Ledger("lib", "lib", (*newer, *known)), bugs)], [])) == []
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,8 @@ def test_what_is_unsafe_where_no_report_is_recorded_is_refused(change: dict[str,
     # The newest corpus is the one that counts, but no line may hold such a result.
     for held in (lines, [*lines, replace(lines[0], corpus=CorpusName("2", ""))]):
         with pytest.raises(AuditError, match=r"lib 2\.0, case layout/[ab]: .*unsafe, .*stc trend --public"):
-            trend_of("lib", held, _corpus(("FB-1", "<2")))
-    trend_of("lib", lines, _corpus(("FB-1", "<3")))
+            trend_of("lib", Ledger("lib", "lib", tuple(held)), _corpus(("FB-1", "<2")))
+    trend_of("lib", Ledger("lib", "lib", tuple(lines)), _corpus(("FB-1", "<3")))
 
 
 BAD_NAMES = ("../lib", "/tmp/lib", "a\0b", "\ud800", "a:b:c", "", "a" * 101, "lib\n")
@@ -300,16 +300,16 @@ def test_adding_writing_and_checking(tmp_path: Path, monkeypatch: pytest.MonkeyP
     empty = _run("--check")
     assert (empty.exit_code, "no trends" in empty.output) == (2, True)
     (tmp_path / "reports").write_text("in the way")
-    lines = [one for one in load_ledgers(HISTORIES)["mlx"].lines if one.bugs]
+    mlx = load_ledgers(HISTORIES)["mlx"]
     made = tmp_path / "trend.json"
-    made.write_text(json.dumps(to_builtins(trend_of("mlx", lines, corpus().raw))))
+    made.write_text(json.dumps(to_builtins(trend_of("mlx", mlx, corpus().raw))))
     refused = _run("--add", made)
     assert (refused.exit_code, "mlx.jsonl: " in refused.output) == (2, True)
     (tmp_path / "reports").unlink()
     target = tmp_path / "reports" / "published" / "history" / "mlx.jsonl"
     for _ in range(2):
         assert _run("--add", made).output == f"wrote {target}\n"
-        assert target.read_text() == "".join(one.text for one in lines)
+        assert target.read_text() == "".join(one.text for one in mlx.lines if one.bugs)
     page = tmp_path / "docs" / "trophies.md"
     stale = _run("--check")
     assert (stale.exit_code, stale.output) == (1, f"{page} is out of date; run: stc trophies --write\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -125,22 +125,21 @@ def lines_of_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> list
 
 def trends(ledgers: Mapping[str, Ledger], manifest: Mapping[str, Any]) -> list[TrendDocument]:
     """Return the trend of each entry point that has verdicts of cases of known bugs. Raises AuditError."""
-    groups: dict[str, list[Line]] = {}
-    for ledger in ledgers.values():
-        for line in ledger.lines:
-            if line.bugs is not UNSET:
-                groups.setdefault(line.entry, []).append(line)
-    if not groups:
+    homes = {
+        line.entry: ledger for ledger in ledgers.values() for line in ledger.lines if line.bugs is not UNSET
+    }
+    if not homes:
         raise AuditError("the histories contain no trends; add one with: stc trophies --add FILE")
-    groups = dict(sorted(groups.items(), key=lambda item: item[0].replace(":", "-") + "~"))
-    return [trend_of(entry, lines, manifest) for entry, lines in groups.items()]
+    order = sorted(homes, key=lambda entry: entry.replace(":", "-") + "~")
+    return [trend_of(entry, homes[entry], manifest) for entry in order]
 
 
-def trend_of(entry: str, lines: Sequence[Line], manifest: Mapping[str, Any]) -> TrendDocument:
+def trend_of(entry: str, ledger: Ledger, manifest: Mapping[str, Any]) -> TrendDocument:
     """Return the verdicts over the newest corpus as a trend of all versions.
 
     Raises AuditError for lines that do not fit the corpus, and for unsafe results without a public report.
     """
+    lines = [line for line in ledger.lines if line.entry == entry and line.bugs is not UNSET]
     table = _table(manifest)
     notes = notes_of(manifest, entry, only={case for line in lines for case in line.verdicts})
     newest = max((line.corpus.version for line in lines), key=version_key)

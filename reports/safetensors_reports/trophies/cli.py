@@ -10,6 +10,7 @@ import click
 from safetensors_corpus.cli.common import folder_option, load, write_page
 from safetensors_reference.main import UnusableError
 from safetensors_reference.rules.cli import docs_folder
+from safetensors_reference.writing.atomic import write_file
 
 from ..audit.inputs import AuditError
 from ..history.known_bugs import lines_of_trend, load_trend, trend_of, trends
@@ -72,11 +73,11 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
 def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
     lines = lines_of_trend(load_trend(path, manifest), manifest)
     ledger = append_lines(load_ledgers(folder), lines)[lines[0].program]
-    trend_of(lines[0].entry, ledger.lines, manifest)
+    trend_of(lines[0].entry, ledger, manifest)
     target = folder / f"{ledger.stem}.jsonl"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        target.write_text(ledger.text, encoding="ascii")
+        write_file(target, [ledger.text.encode()])  # the other runs cannot be regenerated
     except OSError as err:
         raise UnusableError(f"{target}: {err.strerror or err}") from err
     click.echo(f"wrote {target}")

@@ -29,7 +29,7 @@ from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.exports import badges, sarif_log, statements
 from safetensors_reports.history.known_bugs import lines_of_trend, published_version, trend_of
-from safetensors_reports.history.ledger import append_lines
+from safetensors_reports.history.ledger import Ledger, append_lines
 from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import history, history_texts, publication
@@ -277,7 +277,7 @@ def test_trends_and_trophies_tell_nothing_of_what_is_held_back(seed: int, end: s
             VersionRun.of(v, *published_version(v, run, {}, NOTES, corpus().raw)) for v, run in runs.items()
         ]
         lines = lines_of_trend(trend("safetensors", "1", "2027", shown, NOTES), corpus().raw)
-        made = trend_of("safetensors", lines, corpus().raw)
+        made = trend_of("safetensors", Ledger("safetensors", "safetensors", tuple(lines)), corpus().raw)
         return {
             "history": "".join(line.text for line in lines),
             "docs/trophies.md": render(trophies(corpus().raw, [made], [])),
