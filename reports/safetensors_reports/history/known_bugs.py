@@ -8,13 +8,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET
-from msgspec.structs import replace
 from packaging.version import Version
 
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
@@ -25,12 +24,10 @@ from ..audit.disclosure import is_unsafe, redact_open
 from ..audit.inputs import AuditError
 from ..known_failures import MAX_BYTES
 from ..record.run import Row, RunRecord
-from ..text import COMMIT, bug_affects, version_key, visible
+from ..text import COMMIT, version_key, visible
 from .ledger import FORMAT, CorpusName, Ledger, Line, in_order
-from .trend import CaseInfo, ShownRow, TrendDocument, VersionRow, VersionRun, notes_of, trend, turn_of
+from .trend import CaseInfo, KnownBug, TrendDocument, VersionRun, notes_of, trend, turn_of
 
-Bugs = Mapping[str, Mapping[str, Any]]
-"""Known bugs of all projects by their ids."""
 SHOWN_SINCE = "2026.11.2"
 """The first corpus for which trends list all bugs that a version shows; earlier trends list only changes."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?")
@@ -47,7 +44,6 @@ def published_version(
     manifest: Mapping[str, Any],
 ) -> tuple[RunRecord, Mapping[str, str]]:
     """Replace *unsafe* results without a public report with passes, before anything is counted."""
-    table = _table(manifest)
     options = {case["id"]: case.get("expect", {}).get("options", ()) for case in manifest["cases"]}
 
     def passed(row: Row) -> Row:
@@ -58,7 +54,7 @@ def published_version(
         return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}
 
     held = [
-        is_unsafe(row) and not _reported([bug.id for bug in notes[row["case"]].bugs], version, table)
+        is_unsafe(row) and not any(bug.affects(version) for bug in notes[row["case"]].bugs)
         for row in record.results
     ]
     hidden = {row["case"] for row, hide in zip(record.results, held, strict=True) if hide}
@@ -71,25 +67,18 @@ def published_version(
     return dataclasses.replace(record, results=results), fitting
 
 
-def _table(manifest: Mapping[str, Any]) -> Bugs:
-    return {bug["id"]: bug for bug in manifest["field_bugs"]}
-
-
-def _reported(bugs: Iterable[str], version: str, table: Bugs) -> bool:
-    return any(bug_affects(table[bug], version) for bug in bugs if bug in table)
-
-
 def lines_of_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> list[Line]:
     """Return the verdicts of the cases that show publicly reported bugs, as one line for each version.
 
     Unsafe results without a report are kept, because ``trend_of`` refuses them.
     """
-    table = _table(manifest)
+    notes = notes_of(manifest, document.implementation)
     verdicts = [
         {
             shown.case: shown.verdict
             for shown in row.shows
-            if kind_of(shown.verdict) == "unsafe" or _reported(shown.bugs, row.version, table)
+            if kind_of(shown.verdict) == "unsafe"
+            or any(bug.affects(row.version) for bug in notes[shown.case].bugs if bug.id in shown.bugs)
         }
         for row in document.versions
     ]
@@ -140,14 +129,13 @@ def trend_of(entry: str, ledger: Ledger, manifest: Mapping[str, Any]) -> TrendDo
     Raises AuditError for lines that do not fit the corpus, and for unsafe results without a public report.
     """
     lines = [line for line in ledger.lines if line.entry == entry and line.bugs is not UNSET]
-    table = _table(manifest)
     notes = notes_of(manifest, entry, only={case for line in lines for case in line.verdicts})
     newest = max((line.corpus.version for line in lines), key=version_key)
     for line in lines:
         for case, verdict in line.verdicts.items():
-            bugs = [bug.id for bug in notes[case].bugs] if case in notes else []
+            bugs = notes[case].bugs if case in notes else ()
             where = f"{visible(line.label, 100)}, case {visible(case, 100)}: "
-            if kind_of(verdict) == "unsafe" and not _reported(bugs, line.version, table):
+            if kind_of(verdict) == "unsafe" and not any(bug.affects(line.version) for bug in bugs):
                 raise AuditError(
                     f"{where}the result is unsafe, and no bug with a public report is recorded for it; "
                     "create the trend again with: stc trend --public"
@@ -156,17 +144,13 @@ def trend_of(entry: str, ledger: Ledger, manifest: Mapping[str, Any]) -> TrendDo
                 raise AuditError(f"{where}the corpus lists no bug of this program; run stc trend again")
     shown = in_order(line for line in lines if line.corpus.version == newest)
     runs = [VersionRun(line.version, line.verdicts) for line in shown]
-    document = trend(entry, shown[-1].suite, newest, runs, notes, source=shown[-1].source)
     listed = version_key(newest) >= version_key(SHOWN_SINCE)
-    versions = tuple(replace(row, shows=_recorded(row, table) if listed else ()) for row in document.versions)
-    return replace(document, versions=versions)
 
+    def is_shown(bug: KnownBug, version: str) -> object:
+        return listed and bug.affects(version)
 
-def _recorded(row: VersionRow, table: Bugs) -> tuple[ShownRow, ...]:
-    shown = (
-        replace(x, bugs=tuple(b for b in x.bugs if _reported([b], row.version, table))) for x in row.shows
-    )
-    return tuple(case for case in shown if case.bugs)
+    last = shown[-1]
+    return trend(entry, last.suite, newest, runs, notes, source=last.source, is_shown=is_shown)
 
 
 def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:

@@ -13,12 +13,11 @@ from functools import cached_property
 from itertools import groupby, pairwise
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, VERDICTS
-from safetensors_reference.rules.book import rule_book
 
 from ..audit.disclosure import OWN
 from ..templates import render
 from .ledger import FailureRow, Ledger, Line, in_order
-from .trend import WORDS, Turn
+from .trend import WORDS, Turn, rule_title
 
 _TURNS: tuple[Turn, ...] = ("fixed", "broken", "otherwise")
 TURNS = {turn: WORDS[turn].capitalize() for turn in _TURNS}
@@ -46,8 +45,7 @@ class RuleChange:
 
     @property
     def title(self) -> str:
-        rule = rule_book().rules.get(self.rule)
-        return rule.title if rule is not None else ""
+        return rule_title(self.rule)
 
     @property
     def moves(self) -> str:

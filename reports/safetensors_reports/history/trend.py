@@ -21,7 +21,7 @@ from safetensors_reference.rules.book import rule_book
 
 from ..record.run import RunRecord
 from ..templates import render, render_lines
-from ..text import code, is_affected, listed, same_project, visible
+from ..text import bug_affects, code, is_affected, listed, same_project, visible
 
 Turn = Literal["fixed", "broken", "otherwise", "choice", "gained", "lost", "unknown"]
 TURNS: dict[Turn, str] = {
@@ -56,6 +56,11 @@ class KnownBug:
     reference: str
     versions: str = ""
     option: str = ""
+    commits_with: Collection[str] = ()
+    commits_without: Collection[str] = ()
+
+    def affects(self, version: str) -> bool | None:
+        return bug_affects(vars(self), version)
 
     def shown_by(self, verdict: str) -> bool:
         return fails(verdict, strict=True) or verdict == f"choice:{self.option}"
@@ -78,13 +83,14 @@ def notes_of(
     manifest: Mapping[str, Any], *names: str, only: Collection[str] | None = None
 ) -> dict[str, CaseInfo]:
     """Return facts about all cases, or ``only`` some, with the known bugs of projects with these names."""
-    options = {bug["id"]: bug.get("option", "") for bug in manifest["field_bugs"]}
+    more = ("option", "commits_with", "commits_without")
+    known = {bug["id"]: {name: bug[name] for name in more if name in bug} for bug in manifest["field_bugs"]}
     return {
         case["id"]: CaseInfo(
             case["title"],
             tuple(case["rules"]),
             tuple(
-                KnownBug(row["bug"], row["reference"], row["versions"], options[row["bug"]])
+                KnownBug(row["bug"], row["reference"], row["versions"], **known[row["bug"]])
                 for row in case["affects"]
                 if any(same_project(name, row["project"]) for name in names)
             ),
@@ -261,7 +267,9 @@ def trend(
     *,
     interrupted: bool = False,
     source: str = "",
+    is_shown: Callable[[KnownBug, str], object] = lambda *_: True,
 ) -> TrendDocument:
+    """Compare each version with the one before; versions show only the bugs that ``is_shown`` confirms."""
     ran = [run for run in runs if not run.reason]
     return TrendDocument(
         trend=1,
@@ -270,19 +278,22 @@ def trend(
         implementation=name,
         interrupted=interrupted,
         exit_status=0 if len(ran) == len(runs) else 2,
-        versions=tuple(_version(run, notes) for run in runs),
+        versions=tuple(_version(run, notes, is_shown) for run in runs),
         passages=tuple(_passage(a, b, notes) for a, b in pairwise(ran)),
         source=source,
     )
 
 
-def _version(run: VersionRun, notes: Mapping[str, CaseInfo]) -> VersionRow:
+def _version(
+    run: VersionRun, notes: Mapping[str, CaseInfo], is_shown: Callable[[KnownBug, str], object]
+) -> VersionRow:
     counts = dict(Counter(map(kind_of, run.verdicts.values())))
     if run.reason:
         return VersionRow(run.version, False, counts, reason=run.reason)
     shows = []
     for case, verdict in sorted(run.verdicts.items()):
-        bugs = tuple(bug.id for bug in notes.get(case, CaseInfo(case)).bugs if bug.shown_by(verdict))
+        shown = [bug for bug in notes.get(case, CaseInfo(case)).bugs if bug.shown_by(verdict)]
+        bugs = tuple(bug.id for bug in shown if is_shown(bug, run.version))
         if bugs and kind_of(verdict) != "harness-error":
             shows.append(ShownRow(case, verdict, bugs))
     return VersionRow(
@@ -336,11 +347,12 @@ def trend_markdown(document: TrendDocument) -> str:
     return page.rstrip("\n") + "\n"
 
 
-def _values(document: TrendDocument) -> dict[str, Any]:
-    def rule_title(rule: str) -> str:
-        entry = rule_book().rules.get(rule)
-        return entry.title if entry is not None else ""
+def rule_title(rule: str) -> str:
+    entry = rule_book().rules.get(rule)
+    return entry.title if entry is not None else ""
 
+
+def _values(document: TrendDocument) -> dict[str, Any]:
     return {"trend": document, "TURNS": TURNS, "WORDS": WORDS, "rule_title": rule_title, "moves": _moves}
 
 

@@ -30,7 +30,7 @@ from safetensors_reports.comment import summary_markdown
 from safetensors_reports.exports import badges, sarif_log, statements
 from safetensors_reports.history.known_bugs import lines_of_trend, published_version, trend_of
 from safetensors_reports.history.ledger import Ledger, append_lines
-from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend
+from safetensors_reports.history.trend import VersionRun, notes_of, trend
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import history, history_texts, publication
 from safetensors_reports.record.run import Row, RunRecord
@@ -229,13 +229,7 @@ def test_what_a_release_changed_tells_nothing_of_what_is_held_back(
 
 
 BUGS = {bug["id"]: bug for bug in corpus().raw["field_bugs"]}
-NOTES = {
-    case.id: CaseInfo(case.title, case.rules, tuple(
-        KnownBug(row["bug"], row["reference"], row["versions"], BUGS[row["bug"]].get("option", ""))
-        for row in case.affects if row["project"] == "safetensors"
-    ))
-    for case in corpus().cases if any(row["project"] == "safetensors" for row in case.affects)
-}  # fmt: skip
+NOTES = {case: note for case, note in notes_of(corpus().raw, "safetensors").items() if note.bugs}
 """Cases that show reported bugs of one project, as a trend of its versions is told of them."""
 RELEASES = ("0.3.0", "0.3.1", "0.5.3", "0.8.0", "0.9.0")
 
