@@ -125,9 +125,6 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     def lost(self) -> int:
         return self.counts.get("harness-error", 0)
 
-    def of_rule(self, rule: str) -> dict[str, FailureRow]:
-        return {row.verdict: row for row in self.failures if row.rule == rule}
-
 
 def lines_of(report: Report) -> list[Line]:
     if not report.public:
