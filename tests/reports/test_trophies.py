@@ -217,8 +217,8 @@ def _broken(**parts: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{", "not valid JSON"),
-        (b"\xff", "not valid JSON"),
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
         (b"[]", "must be an object, not a list"),
         (_broken(trend=2), "trend: must be 1"),
         (_broken(interrupted=True), "not every version was run"),

@@ -12,6 +12,7 @@ import click
 from msgspec import to_builtins
 
 from safetensors_corpus import Case
+from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference.main import UnusableError
 from safetensors_reports.history.comparable import adapter_misfits
 from safetensors_reports.history.known_bugs import published_version
@@ -154,9 +155,6 @@ def trend(
     raise SystemExit(130 if interrupted else result.exit_status)
 
 
-CLEAN = ("pass", "unsupported", "late-reject", "not-strict")
-
-
 def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Target]:
     """Return version -> target. A version may be written as VERSION=PROGRAM. Raises SelectorError."""
     if entry and ":" in name:
@@ -224,7 +222,7 @@ def _remarks(
     out = []
     if implementation.version not in (version, "unknown"):
         out.append(f"the program reports version {implementation.version}")
-    failed = list(dict.fromkeys(row["case"] for row in basic if row["verdict"] not in CLEAN))
+    failed = list(dict.fromkeys(row["case"] for row in basic if fails(row["verdict"])))
     if failed:
         shown = ", ".join(failed[:3]) + (" …" if len(failed) > 3 else "")
         out.append(

@@ -6,10 +6,9 @@ A line says which verdicts a version got in the cases that show publicly reporte
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,9 @@ from packaging.version import Version
 
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_corpus.typed import MisfitError, typed
-from safetensors_reference.source import read_whole
 
 from ..audit.disclosure import is_unsafe, redact_open
-from ..audit.inputs import AuditError
-from ..known_failures import MAX_BYTES
+from ..audit.inputs import AuditError, load_json
 from ..record.run import Row, RunRecord
 from ..text import COMMIT, version_key, visible
 from .ledger import FORMAT, CorpusName, Ledger, Line, in_order
@@ -155,58 +152,50 @@ def trend_of(entry: str, ledger: Ledger, manifest: Mapping[str, Any]) -> TrendDo
 
 def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:
     try:
-        document = typed(json.loads(read_whole(path, MAX_BYTES)), TrendDocument)
-    except OSError as err:
-        raise AuditError(str(err)) from err
+        document = typed(load_json(path, "the output of stc trend --public --json"), TrendDocument)
     except MisfitError as err:
         raise AuditError(f"{path}: {err}") from err
-    except (ValueError, RecursionError) as err:
-        raise AuditError(f"{path}: not valid JSON ({visible(str(err), 120)}); it may be truncated") from err
-    fault = _fault(document) or _corpus_fault(document, manifest)
-    if fault:
+    notes = notes_of(manifest, document.implementation)
+    if fault := next(chain(_faults(document), _corpus_faults(document, notes)), ""):
         raise AuditError(f"{path}: {visible(fault, 300)}")
     return document
 
 
-def _fault(document: TrendDocument) -> str:
+def _faults(document: TrendDocument) -> Iterator[str]:
     if not _NAME.fullmatch(document.implementation) or len(document.implementation) > 100:
-        return (
+        yield (
             "implementation must be a name of letters, digits, dots and hyphens, which may be followed "
             "by a colon and an entry point"
         )
     if not _SOURCE.fullmatch(document.source):
-        return "source must be the https:// address of a repository"
+        yield "source must be the https:// address of a repository"
     ran = [row.version for row in document.versions if row.ran]
     if document.interrupted or not ran or len(ran) != len(document.versions):
-        return "not every version was run; run stc trend again"
+        yield "not every version was run; run stc trend again"
     if not all(map(COMMIT.fullmatch, ran)):
         try:
             [Version(v) for v in ran]
         except ValueError as err:
-            return f"{err}: all versions must be releases, or all must be full commit hashes"
+            yield f"{err}: all versions must be releases, or all must be full commit hashes"
     if [(p.before, p.after) for p in document.passages] != list(pairwise(ran)):
-        return "the passages do not match the versions"
-    said = {shown.verdict for row in document.versions for shown in row.shows}
-    for verdict in said.union(*((change.before, change.after) for change in document.changes)):
+        yield "the passages do not match the versions"
+    verdicts = {shown.verdict for row in document.versions for shown in row.shows}
+    for verdict in verdicts.union(*((change.before, change.after) for change in document.changes)):
         if kind_of(verdict) not in VERDICTS or visible(verdict) != verdict:
-            return f"{verdict} is not a verdict"
+            yield f"{verdict} is not a verdict"
     for change in document.changes:
         if turn_of(change.before, change.after) != change.turn:
-            return (
+            yield (
                 f"{change.case} is marked as {change.turn}, but its verdict changed from {change.before} "
                 f"to {change.after}"
             )
-    return ""
 
 
-def _corpus_fault(document: TrendDocument, manifest: Mapping[str, Any]) -> str:
-    notes = notes_of(manifest, document.implementation)
+def _corpus_faults(document: TrendDocument, notes: Mapping[str, CaseInfo]) -> Iterator[str]:
     changed = [(c.case, {row.bug for row in c.bugs}, True) for c in document.changes]
     shown = [(s.case, set(s.bugs), False) for row in document.versions for s in row.shows]
     for name, bugs, every in [*changed, *shown]:
         if name not in notes:
-            return f"{name} is not a case of the corpus; run stc trend again"
-        own = {bug.id for bug in notes[name].bugs}
-        if not bugs <= own or (every and bugs != own):
-            return f"the corpus lists other bugs for {name}; run stc trend again"
-    return ""
+            yield f"{name} is not a case of the corpus; run stc trend again"
+        elif not bugs <= (own := {bug.id for bug in notes[name].bugs}) or (every and bugs != own):
+            yield f"the corpus lists other bugs for {name}; run stc trend again"

@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 from msgspec.structs import replace
 
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
-from safetensors_corpus.typed import Count, MisfitError, typed
+from safetensors_corpus.typed import Count, typed
 from safetensors_reference.source import read_whole
 
 from ..audit.inputs import AuditError
@@ -239,11 +239,8 @@ def _load(path: Path) -> Ledger:
             line = typed(json.loads(text.decode("ascii")), Line)
             if line.text.encode() != text + b"\n":
                 raise ValueError("not in the format that stc publish writes")
-        except MisfitError as err:
-            raise AuditError(f"{where}: {err}; restore the committed file") from err
         except (ValueError, RecursionError) as err:
-            why = visible(str(err), 120)
-            raise AuditError(f"{where}: {why}; restore the committed file") from err
+            raise AuditError(f"{where}: {visible(str(err), 400)}; restore the committed file") from err
         if lines and line.program != lines[0].program:
             raise AuditError(f"{where}: this line is about a different program from the lines before it")
         if any(map(line.is_of_same_run, lines)):
