@@ -35,9 +35,7 @@ def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[Baseli
     """Return a published run without random failures and adapter misfits. Raises AuditError."""
     shown = published_run(record, manifest, known)
     plain = [_without_chance(row) for row in shown.results]
-    unknown: set[str] = set()
-    if record.name != OWN:
-        unknown = set(misfits_of(plain, manifest))
+    unknown = misfits_of(plain, manifest) if record.name != OWN else {}
     if not unknown and all(a is b for a, b in zip(plain, shown.results, strict=True)):
         return record
     lost = {"verdict": "harness-error", "failures": [], "expected_failure": False}
@@ -50,12 +48,9 @@ def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[Baseli
 
 def _without_chance(row: Row) -> Row:
     failures = row_failures(row)
-    overlaps = row["step"] == "concurrent" or row["case"].startswith("contended/")
-    kept = [
-        f
-        for f in failures
-        if not overlaps and (f.get("property") != "cost" or kind_of(f["verdict"]) == "unsafe")
-    ]
+    kept = [f for f in failures if f.get("property") != "cost" or kind_of(f["verdict"]) == "unsafe"]
+    if row["step"] == "concurrent" or row["case"].startswith("contended/"):
+        kept = []
     if len(kept) == len(failures):
         return row
     return {**row, "verdict": worst(f["verdict"] for f in kept), "failures": kept}

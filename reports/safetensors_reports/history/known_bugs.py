@@ -43,25 +43,23 @@ def published_version(
     """Replace *unsafe* results without a public report with passes, before anything is counted."""
     options = {case["id"]: case.get("expect", {}).get("options", ()) for case in manifest["cases"]}
 
-    def passed(row: Row) -> Row:
+    def is_held(row: Row) -> bool:
+        return is_unsafe(row) and not any(bug.affects(version) for bug in notes[row["case"]].bugs)
+
+    hidden = {row["case"] for row in record.results if is_held(row)}
+
+    def published(row: Row) -> Row:
+        if not is_held(row):
+            return redact_open(row) if row["case"] in hidden and row["step"] == "open" else row
         # Passing a case of a choice means taking an option. This is the same option for all versions and
         # never a bug.
         buggy = {bug.option for bug in notes[row["case"]].bugs}
         taken = (f"choice:{option}" for option in options.get(row["case"], ()) if option not in buggy)
         return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}
 
-    held = [
-        is_unsafe(row) and not any(bug.affects(version) for bug in notes[row["case"]].bugs)
-        for row in record.results
-    ]
-    hidden = {row["case"] for row, hide in zip(record.results, held, strict=True) if hide}
-    results = [
-        passed(row) if hide else redact_open(row) if row["case"] in hidden and row["step"] == "open" else row
-        for row, hide in zip(record.results, held, strict=True)
-    ]
     # If the adapter does not fit a hidden case, that would reveal the crash too.
     fitting = {case: text for case, text in misfits.items() if case not in hidden}
-    return dataclasses.replace(record, results=results), fitting
+    return dataclasses.replace(record, results=list(map(published, record.results))), fitting
 
 
 def lines_of_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> list[Line]:

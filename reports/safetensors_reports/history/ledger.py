@@ -135,13 +135,16 @@ def lines_of(report: Report) -> list[Line]:
 
 def entry_of(implementation: Implementation) -> str:
     # Only selectors with a descriptor end in a version; a command line may contain anything.
-    return visible(
-        implementation.selector.partition("==")[0] if implementation.kind else implementation.selector, 200
-    )
+    selector = implementation.selector
+    return visible(selector.partition("==")[0] if implementation.kind else selector, 200)
 
 
 def _line(report: Report, implementation: Implementation, day: str) -> Line:
-    findings = [f for f in report.findings if f.implementation == implementation.label and f.case_count]
+    failures = [
+        FailureRow(f.rule or "", f.verdict, f.case_count, tuple(f.cases))
+        for f in report.findings
+        if f.implementation == implementation.label and f.case_count
+    ]
     line = Line(
         history=FORMAT,
         program=visible(implementation.name, 80),
@@ -155,12 +158,7 @@ def _line(report: Report, implementation: Implementation, day: str) -> Line:
         asked=implementation.due,
         counts=dict(implementation.counts),
         choices={row.choice: row.option for row in implementation.choices if row.option},
-        failures=tuple(
-            sorted(
-                (FailureRow(f.rule or "", f.verdict, f.case_count, tuple(f.cases)) for f in findings),
-                key=lambda row: (row.rule, row.verdict),
-            )
-        ),
+        failures=tuple(sorted(failures, key=lambda row: (row.rule, row.verdict))),
     )
     while len(line.text) > MAX_LINE and any(row.named for row in line.failures):
         longest = max(line.failures, key=lambda row: len(row.named))

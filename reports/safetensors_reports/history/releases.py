@@ -18,10 +18,9 @@ from safetensors_corpus.judging.verdicts import STRICT_FAILING, VERDICTS
 from ..audit.disclosure import OWN
 from ..templates import render
 from .ledger import FailureRow, Ledger, Line, in_order
-from .trend import WORDS, Turn, rule_title
+from .trend import Turn, rule_title
 
-_TURNS: tuple[Turn, ...] = ("fixed", "broken", "otherwise")
-TURNS = {turn: WORDS[turn].capitalize() for turn in _TURNS}
+TURNS: dict[Turn, str] = {"fixed": "Fixed", "broken": "Broken", "otherwise": "Fails differently"}
 """Possible changes of a rule, with headings."""
 MAX_NAMED = 12
 _T = TypeVar("_T", int, str)

@@ -115,13 +115,10 @@ class VersionRun:
         cls, version: str, record: RunRecord, misfits: Mapping[str, str], remarks: Sequence[str] = ()
     ) -> VersionRun:
         """Return the verdicts of a record; the cases of ``misfits`` count as ``harness-error``."""
-        verdicts = record.case_verdicts | dict.fromkeys(
-            record.case_verdicts.keys() & misfits, "harness-error"
-        )
-        details: dict[str, str] = {}
-        for row in record.results:
-            if row["verdict"] == verdicts.get(row["case"]):
-                details.setdefault(row["case"], str(row.get("detail") or ""))
+        verdicts = {c: "harness-error" if c in misfits else v for c, v in record.case_verdicts.items()}
+        # The first of several results with the verdict counts.
+        shown = [row for row in reversed(record.results) if row["verdict"] == verdicts.get(row["case"])]
+        details = {row["case"]: str(row.get("detail") or "") for row in shown}
         return cls(version, verdicts, details | dict(misfits), tuple(remarks))
 
 

@@ -85,10 +85,6 @@ class Sighting:
     after: str
     cases: tuple[str, ...]
 
-    @property
-    def failing(self) -> str:
-        return self.before if self.kind == "gone" else self.after
-
 
 _SEEN: dict[Kind, str] = {
     "gone": "fails in {before}, does not fail in {after}",
@@ -233,8 +229,8 @@ def _by_name(data: Trophies, bug: Row) -> Iterator[tuple[str, list[Sighting], Se
 
 def _seen(sightings: Sequence[Sighting], order: Sequence[str]) -> str:
     came = {s.after: s.before for s in sightings if s.kind == "came"}
-    versions = sorted({s.failing for s in sightings}, key=order.index)
-    return ", ".join(f"{short(v)} (not in {short(came[v])})" if v in came else short(v) for v in versions)
+    failing = sorted({s.before if s.kind == "gone" else s.after for s in sightings}, key=order.index)
+    return ", ".join(f"{short(v)} (not in {short(came[v])})" if v in came else short(v) for v in failing)
 
 
 def _gone(sightings: Sequence[Sighting], order: Sequence[str], total: int) -> str:
