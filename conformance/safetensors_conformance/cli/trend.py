@@ -207,9 +207,8 @@ def run_version(
             results.close()
     record = results.record()
     taken = {case.id for case in options.manifest.cases if case.expect is not None and case.expect.content}
-    unknown: Mapping[str, str] = adapter_misfits(
-        record.results, [row for row in basic_rows if row["case"] in taken]
-    )
+    control = [row for row in basic_rows if row["case"] in taken]
+    unknown: Mapping[str, str] = adapter_misfits(record.results, control)
     remarks = _remarks(implementation, version, basic_rows, unknown)
     if public is not None:
         record, unknown = published_version(version, record, unknown, public, options.manifest.raw)

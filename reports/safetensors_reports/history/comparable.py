@@ -19,7 +19,6 @@ from ..audit.inputs import BaselineEntry
 from ..record.run import Row, RunRecord, row_failures
 
 _MISSING = {"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"}
-_NO_NAME = re.compile(r"has no attribute")
 _OF_DATA = re.compile(
     r"'(NoneType|bool|bytes|dict|float|int|list|str|tuple)' object has no attribute"
     r"|module 'numpy' has no attribute"
@@ -76,9 +75,8 @@ def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, st
     bad = ({_answer(row) for row in failed} | {(row["step"], row["outcome"]) for row in failed}) - {None}
     out: dict[str, str] = {}
     for row in rows:
-        if kind_of(row["verdict"]) == "unsupported":
-            continue
-        if names_missing_api(row) or _answer(row) in bad:
+        supported = kind_of(row["verdict"]) != "unsupported"
+        if supported and (names_missing_api(row) or _answer(row) in bad):
             text = row.get("message") or row["detail"].rstrip(": ") or row["outcome"]
             out.setdefault(row["case"], str(text))
     return out
@@ -89,7 +87,7 @@ def names_missing_api(row: Row) -> bool:
     if row["outcome"] == "accept":
         return False
     if kind == "AttributeError":
-        return bool(_NO_NAME.search(message)) and not _OF_DATA.search(message)
+        return "has no attribute" in message and not _OF_DATA.search(message)
     return kind in _MISSING or (kind == "TypeError" and bool(_OTHER_FORM.search(message)))
 
 

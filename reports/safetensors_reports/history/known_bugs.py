@@ -139,12 +139,8 @@ def trend_of(entry: str, ledger: Ledger, manifest: Mapping[str, Any]) -> TrendDo
                 raise AuditError(f"{where}the corpus lists no bug of this program; run stc trend again")
     shown = in_order(line for line in lines if line.corpus.version == newest)
     runs = [VersionRun(line.version, line.verdicts) for line in shown]
-    listed = version_key(newest) >= version_key(SHOWN_SINCE)
-
-    def is_shown(bug: KnownBug, version: str) -> object:
-        return listed and bug.affects(version)
-
-    last = shown[-1]
+    last, listed = shown[-1], version_key(newest) >= version_key(SHOWN_SINCE)
+    is_shown = KnownBug.affects if listed else lambda *_: False
     return trend(entry, last.suite, newest, runs, notes, source=last.source, is_shown=is_shown)
 
 

@@ -121,10 +121,6 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     def text(self) -> str:
         return json.dumps(to_builtins(self), separators=(",", ":"), ensure_ascii=True) + "\n"
 
-    @property
-    def lost(self) -> int:
-        return self.counts.get("harness-error", 0)
-
 
 def lines_of(report: Report) -> list[Line]:
     if not report.public:
