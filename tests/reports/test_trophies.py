@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -12,10 +11,12 @@ from typing import Any
 
 import pytest
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import AuditError
-from safetensors_reports.history.published import load_trend, load_trends, published_trend
+from safetensors_reports.history.known_bugs import lines_of_trend, load_trend, trend_of, trends
+from safetensors_reports.history.ledger import CorpusName, Ledger, append_lines, load_ledgers
 from safetensors_reports.history.trend import TrendDocument
 from safetensors_reports.known_failures import ExpectedFailure
 from safetensors_reports.text import same_project
@@ -30,16 +31,13 @@ from safetensors_reports.trophies.model import (
 )
 
 from ..published_schemas import schema_error
-from .samples import called
+from .samples import called, corpus, line
 
-ROOT = Path(__file__).parents[2]
-TRENDS = ROOT / "reports" / "published" / "trends"
+HISTORIES = Path(__file__).parents[2] / "reports" / "published" / "history"
 BUG = {"bug": "FB-1", "reference": "o/lib#1", "versions": "<2", "turns_here": True}
 CHANGE: dict[str, Any] = {"case": "layout/a", "title": "A.", "rules": ["OFF-07"], "detail": "", "bugs": [BUG]}
 CHANGE |= {"turn": "fixed", "before": "wrong-accept", "after": "pass"}
 COUNTS = dict.fromkeys(("fixed", "broken", "otherwise", "choice", "gained", "lost", "unknown"), 0)
-
-
 VERSION: dict[str, Any] = {"ran": True, "counts": {}, "cases": 2, "remarks": []}
 
 
@@ -59,8 +57,9 @@ def _typed(*changes: dict[str, Any], name: str = "lib") -> TrendDocument:
 def _corpus(*bugs: tuple[str, str]) -> dict[str, Any]:
     common = {"project": "Lib", "trigger": "Wrong.", "family": "layout"}
     table = [{"id": i, "references": [f"o/lib#{i[3:]}"], "versions": v, **common} for i, v in bugs]
-    affects = [{"bug": i, "project": "Lib"} for i, _ in bugs]
-    cases = [{"id": case, "status": "active", "affects": affects} for case in ("layout/a", "layout/b")]
+    affects = [{"bug": i, "project": "Lib", "reference": f"o/lib#{i[3:]}", "versions": v} for i, v in bugs]
+    about = {"status": "active", "affects": affects, "title": "A.", "rules": ["OFF-07"]}
+    cases = [{"id": case, **about} for case in ("layout/a", "layout/b")]
     return {"field_bugs": table, "cases": cases}
 
 
@@ -114,13 +113,10 @@ def test_what_a_baseline_says_of_its_version_and_profile() -> None:
         assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else []), (more, versions)
 
 
-SHOWN = {"case": "layout/a", "verdict": "wrong-accept", "bugs": ["FB-1"]}
-
-
 def test_what_the_newest_version_shows_is_still_there() -> None:
     for place, versions, seen in ((1, "<3", True), (1, "", False), (1, "<2", False), (0, "<3", False)):
         full = _trend()
-        full["versions"][place]["shows"] = [SHOWN]
+        full["versions"][place]["shows"] = [{"case": "layout/a", "verdict": "wrong-accept", "bugs": ["FB-1"]}]
         found = trophies(_corpus(("FB-1", versions)), [typed(full, TrendDocument)], [])
         assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else []), (place, versions)
         newer = [Expectations("lib", "3.0", ())]
@@ -155,22 +151,32 @@ def test_commits_stay_in_the_order_in_which_they_were_run() -> None:
         assert _said(_commits(**bug)) == []
 
 
-def test_what_has_no_public_report_and_what_is_wrong_are_not_published() -> None:
+def test_lines_hold_the_verdicts_of_cases_with_public_reports_and_nothing_else() -> None:
     full = _trend({**CHANGE, "detail": "read /tmp/x in 3 s"}, {**CHANGE, "case": "layout/b", "bugs": []})
-    full["versions"][0] |= {"counts": {"unsafe": 2}, "remarks": ["fails 2 of the most basic files"]}
-    full["passages"][0]["counts"] = {**COUNTS, "fixed": 2}
-    full["versions"][0]["shows"] = [{"case": "layout/a", "verdict": "unsafe", "bugs": ["FB-1", "FB-2"]}]
-    full["versions"][1]["shows"] = [{"case": "layout/a", "verdict": "wrong-accept", "bugs": ["FB-1"]}]
-    whole = typed(full, TrendDocument)
-    corpus = _corpus(("FB-1", "<2"), ("FB-2", ""))
-    out = published_trend(whole, corpus)
-    assert [[s.bugs for s in row.shows] for row in out.versions] == [[("FB-1",)], []]
-    (passage,) = out.passages
-    assert to_builtins(passage.changes) == (CHANGE | {"rules": ("OFF-07",), "bugs": tuple(CHANGE["bugs"])},)
-    assert passage.counts == {**COUNTS, "fixed": 1}
-    assert [(row.counts, row.remarks) for row in out.versions] == [({}, ()), ({}, ())]
-    assert whole.versions[0].counts == {"unsafe": 2}, "the original stays"
-    assert published_trend(out, corpus) == out
+    full["versions"].append(full["versions"][1] | {"version": "3.0"})
+    full["passages"].append(full["passages"][0] | {"before": "2.0", "after": "3.0", "changes": []})
+    full["versions"][1]["shows"] = [{"case": "layout/b", "verdict": "wrong-accept", "bugs": ["FB-1"]}]
+    first, second, third = lines_of_trend(typed(full, TrendDocument), _corpus(("FB-1", "<2")))
+    assert (first.bugs, second.bugs) == ({"layout/a": "wrong-accept"}, {"layout/a": "pass"})
+    assert third.text == second.text.replace('"2.0"', '"3.0"')
+    head = {"history": 1, "program": "lib", "entry": "lib", "version": "2.0", "date": "", "suite": "1"}
+    head |= {"corpus": {"version": "1", "sha256": ""}, "asked": 0, "counts": {}}
+    assert json.loads(second.text) == head | {"bugs": {"layout/a": "pass"}}
+    # A case that only one of two versions ran has no verdict in the other one.
+    full["passages"][1]["only_before"] = 1
+    assert lines_of_trend(typed(full, TrendDocument), _corpus(("FB-1", "<2")))[2].bugs == {}
+
+
+def test_verdicts_are_added_to_a_run_and_the_newest_corpus_counts() -> None:
+    bugs, known = _corpus(("FB-1", "<2")), lines_of_trend(_typed(CHANGE), _corpus(("FB-1", "<2")))
+    run, other = (line("2.0", corpus=CorpusName(v, d * 16)) for v, d in (("1", "a"), ("0.9", "b")))
+    for lines in ([run, other, *known], [*known, run, other]):
+        (ledger,) = append_lines({}, lines).values()
+        assert [one.bugs for one in ledger.runs] == [{"layout/a": "pass"}, other.bugs]
+        assert (len(ledger.lines), ledger.runs[0].corpus) == (3, run.corpus)
+        assert _said(trophies(bugs, trends({"lib": ledger}, bugs), [])) == [("FB-1", "gone", "1.0", "2.0")]
+    newer = [replace(known[0], corpus=CorpusName("1.1", ""), bugs={"layout/a": "pass"})]
+    assert _said(trophies(bugs, [trend_of("lib", Ledger("lib", "lib", (*newer, *known)), bugs)], [])) == []
 
 
 @pytest.mark.parametrize(
@@ -178,18 +184,19 @@ def test_what_has_no_public_report_and_what_is_wrong_are_not_published() -> None
     [
         {"turn": "otherwise", "after": "unsafe"},
         {"turn": "broken", "before": "pass", "after": "unsafe"},
-        {"shows": [{"case": "layout/a", "verdict": "unsafe", "bugs": ["FB-1"]}]},
+        {"shows": [{"case": "layout/b", "verdict": "unsafe", "bugs": ["FB-1"]}]},
     ],
 )
 def test_what_is_unsafe_where_no_report_is_recorded_is_refused(change: dict[str, Any]) -> None:
     """The bug is recorded for 1.0 and not for 2.0."""
     told = _trend(CHANGE | {name: value for name, value in change.items() if name != "shows"})
     told["versions"][1]["shows"] = change.get("shows", [])
-    with pytest.raises(
-        AuditError, match=r"an unsafe result in version 2\.0, case layout/a.*stc trend --public"
-    ):
-        published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<2")))
-    published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<3")))
+    lines = lines_of_trend(typed(told, TrendDocument), _corpus(("FB-1", "<2")))
+    # The newest corpus is the one that counts, but no line may hold such a result.
+    for held in (lines, [*lines, replace(lines[0], corpus=CorpusName("2", ""))]):
+        with pytest.raises(AuditError, match=r"lib 2\.0, case layout/[ab]: .*unsafe, .*stc trend --public"):
+            trend_of("lib", Ledger("lib", "lib", tuple(held)), _corpus(("FB-1", "<2")))
+    trend_of("lib", Ledger("lib", "lib", tuple(lines)), _corpus(("FB-1", "<3")))
 
 
 BAD_NAMES = ("../lib", "/tmp/lib", "a\0b", "\ud800", "a:b:c", "", "a" * 101, "lib\n")
@@ -203,12 +210,14 @@ def _broken(**parts: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{", "not valid JSON"),
-        (b"\xff", "not valid JSON"),
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
         (b"[]", "must be an object, not a list"),
         (_broken(trend=2), "trend: must be 1"),
         (_broken(interrupted=True), "not every version was run"),
         (_broken(passages=[]), "passages do not match the versions"),
+        (_broken(passages=[], versions=[]), "not every version was run"),
+        *((_trend({**CHANGE, "before": v}), "is not a verdict") for v in ("good", "choice:\ud800")),
         (
             _trend({**CHANGE, "turn": "broken"}),
             "layout/a is marked as broken, but its verdict changed from wrong-accept to pass",
@@ -229,19 +238,14 @@ def test_bad_trends_say_what_is_wrong(content: bytes | dict[str, Any], message: 
     assert str(path) in str(caught.value)
 
 
-def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
-    corpus = _corpus(("FB-1", "<2"))
+def test_histories_without_trends_or_with_others_than_the_corpus_has_say_what_is_wrong() -> None:
+    bugs = _corpus(("FB-1", "<2"))
     with pytest.raises(AuditError, match="no trends; add one with"):
-        load_trends(tmp_path, corpus)
-    path = tmp_path / "other.json"
-    path.write_text(json.dumps(_trend(CHANGE)))
-    with pytest.raises(AuditError, match=r"is about lib, so it belongs in lib\.json"):
-        load_trends(tmp_path, corpus)
-    path.rename(tmp_path / "lib.json")
-    assert [d.implementation for d in load_trends(tmp_path, corpus)] == ["lib"]
-    (tmp_path / "lib.json").write_text(json.dumps(_trend({**CHANGE, "detail": "x"})))
-    with pytest.raises(AuditError, match="data that must not be published"):
-        load_trends(tmp_path, corpus)
+        trends({"lib": Ledger("lib", "lib", (line("1"),))}, bugs)
+    for program, case in (("lib", "layout/gone"), ("other", "layout/a")):
+        held = Ledger(program, program, (line("1", program=program, entry=program, bugs={case: "pass"}),))
+        with pytest.raises(AuditError, match=f"{program} 1, case {case}: the corpus lists no bug"):
+            trends({program: held}, bugs)
 
 
 LIB = 'implementation = "lib"\n[[expected]]\n'
@@ -273,13 +277,10 @@ def test_bad_baselines_say_why(baseline: str, descriptor: str, message: str, tmp
     assert load_baselines(tmp_path) == []
 
 
-def test_published_trends_keep_to_their_schema_and_hold_nothing_of_a_machine() -> None:
-    for path in TRENDS.glob("*.json"):
-        text = path.read_text("ascii")
-        document = json.loads(text)
-        assert schema_error("trend", document) is None, path
-        assert text == json.dumps(document, indent=1) + "\n"
-        assert not re.search(r"/(?:tmp|home|root|work|Users)/|20\d\d-\d\d-\d\d|\b\d+(?:\.\d+)? ?m?s\b", text)
+def test_published_lines_keep_to_their_schema() -> None:
+    for path in HISTORIES.glob("*.jsonl"):
+        for text in path.read_text("ascii").splitlines():
+            assert schema_error("history", json.loads(text)) is None, path
 
 
 _run = partial(called, cli.trophies)
@@ -292,12 +293,16 @@ def test_adding_writing_and_checking(tmp_path: Path, monkeypatch: pytest.MonkeyP
     empty = _run("--check")
     assert (empty.exit_code, "no trends" in empty.output) == (2, True)
     (tmp_path / "reports").write_text("in the way")
-    refused = _run("--add", TRENDS / "mlx.json")
-    assert (refused.exit_code, "mlx.json: " in refused.output) == (2, True)
+    mlx = load_ledgers(HISTORIES)["mlx"]
+    made = tmp_path / "trend.json"
+    made.write_text(json.dumps(to_builtins(trend_of("mlx", mlx, corpus().raw))))
+    refused = _run("--add", made)
+    assert (refused.exit_code, "mlx.jsonl: " in refused.output) == (2, True)
     (tmp_path / "reports").unlink()
-    target = tmp_path / "reports" / "published" / "trends" / "mlx.json"
-    assert _run("--add", TRENDS / "mlx.json").output == f"wrote {target}\n"
-    assert target.read_bytes() == (TRENDS / "mlx.json").read_bytes()
+    target = tmp_path / "reports" / "published" / "history" / "mlx.jsonl"
+    for _ in range(2):
+        assert _run("--add", made).output == f"wrote {target}\n"
+        assert target.read_text() == "".join(one.text for one in mlx.lines if one.bugs)
     page = tmp_path / "docs" / "trophies.md"
     stale = _run("--check")
     assert (stale.exit_code, stale.output) == (1, f"{page} is out of date; run: stc trophies --write\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -14,7 +14,7 @@ from safetensors_reports.audit.disclosure import OWN
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.features import (
     FEATURES,
-    FeatureDocument,
+    FeatureRun,
     document,
     feature_run,
     feature_texts,
@@ -23,7 +23,7 @@ from safetensors_reports.features import (
 from safetensors_reports.features import JSON as FEATURES_JSON
 from safetensors_reports.features import PAGE as FEATURES_PAGE
 from safetensors_reports.history.directory import FILE
-from safetensors_reports.history.ledger import DIGEST, append_lines, load_ledgers
+from safetensors_reports.history.ledger import DIGEST, Line, append_lines, load_ledgers
 from safetensors_reports.history.ledger import FOLDER as HISTORY
 from safetensors_reports.known_failures import KnownError
 from safetensors_reports.page.publish import (
@@ -122,30 +122,21 @@ def publish(
     2 if an input is unusable.
     """
     try:
+        manifest = load_manifest(corpus_path)
         if check:
-            _check(output, load_manifest(corpus_path))
-            return
-        if history_only:
-            _append(runs, output, load_manifest(corpus_path))
-            return
-        if features:
-            _add_features(runs, output, jobs, load_manifest(corpus_path))
-            return
-        if runs:
-            texts = _texts(runs, load_manifest(corpus_path), output)
+            _check(output, manifest)
+        elif history_only:
+            _append(runs, output, manifest)
+        elif features:
+            _add_features(runs, output, jobs, manifest)
+        elif runs:
+            _publish(runs, output, manifest)
         else:
             with tempfile.TemporaryDirectory() as folder:
                 _run_all(Path(folder), jobs, corpus_path)
-                texts = _texts([Path(folder)], load_manifest(corpus_path), output)
+                _publish([Path(folder)], output, manifest)
     except (AuditError, RecordError, KnownError, ManifestError) as err:
         raise UnusableError(str(err)) from err
-    old = stale(output, texts)
-    write_texts(output, texts)
-    for path in old:
-        path.unlink()
-        if not any(path.parent.iterdir()):
-            path.parent.rmdir()
-    click.echo(f"{len(texts):,} files: {output / INDEX}")
 
 
 def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
@@ -157,8 +148,7 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
     options += ["--corpus", str(corpus_path)] if corpus_path else []
     _run(options, folder, jobs)
     there = {read_record(path).implementation["name"] for path in folder.glob("*.jsonl")}
-    missing = sorted({name for name, selectors in runnable.items() if selectors} - there)
-    if missing:
+    if missing := sorted({name for name, selectors in runnable.items() if selectors} - there):
         raise AuditError(
             f"{listed(missing, 6)} did not run; nothing is published until every implementation can be run"
         )
@@ -180,9 +170,9 @@ def _add_features(paths: Sequence[Path], output: Path, jobs: int, manifest: Mani
     if paths:
         records = _records(paths, manifest)
     else:
-        lines = _current_lines(output, manifest)
-        selectors = [entry if program == OWN else f"{entry}=={version}" for program, entry, version in lines]
-        selectors += [f"{run.entry}=={run.version}" for run in old if run.program != OWN]
+        past: list[Line | FeatureRun] = [*_current_lines(output, manifest)]
+        past += [run for run in old if run.program != OWN]
+        selectors = [x.entry if x.program == OWN else f"{x.entry}=={x.version}" for x in past]
         with tempfile.TemporaryDirectory() as folder:
             cases = {case for feature in FEATURES for case in feature.cases}
             cases |= {case.id for case in manifest.cases if case.smoke}
@@ -196,27 +186,27 @@ def _add_features(paths: Sequence[Path], output: Path, jobs: int, manifest: Mani
     click.echo(f"{len(made.table):,} entry points, {len(made.runs):,} versions: {output / FEATURES_PAGE}")
 
 
-def _current_lines(output: Path, manifest: Manifest) -> list[tuple[str, str, str]]:
-    """Return the program, entry and version of each run in the histories that used this corpus."""
+def _current_lines(output: Path, manifest: Manifest) -> list[Line]:
+    """Return the runs in the histories that used this corpus."""
     return [
-        (line.program, line.entry, line.version)
+        line
         for ledger in load_ledgers(output / HISTORY).values()
-        for line in ledger.lines
+        for line in ledger.runs
         if line.corpus.sha256 == manifest.digest[:DIGEST] and not line.profile
     ]
 
 
-def _features(output: Path, manifest: Manifest) -> FeatureDocument | None:
+def _feature_texts(output: Path, manifest: Manifest) -> Mapping[str, str]:
     """Return the table of features, if the folder has one. Raises AuditError if a version is missing."""
     path = output / FEATURES_JSON
     if not path.exists():
-        return None
+        return {}
     made = document(load_features(path).runs, manifest)
     there = {run.key for run in made.runs}
-    lost = [f"{e} {v}" for _, e, v in _current_lines(output, manifest) if (e, v) not in there]
-    if lost:
+    lines = _current_lines(output, manifest)
+    if lost := [line.label for line in lines if (line.entry, line.version) not in there]:
         raise AuditError(f"{visible(str(path))}: lacks {listed(lost, 4)}; run stc publish --features")
-    return made
+    return feature_texts(made)
 
 
 def _unbuilt() -> list[Unbuilt]:
@@ -229,7 +219,7 @@ def _unbuilt() -> list[Unbuilt]:
 
 def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     ledgers = load_ledgers(output / HISTORY)
-    before = sum(len(ledger.lines) for ledger in ledgers.values())
+    before = sum(len(ledger.runs) for ledger in ledgers.values())
     if paths:
         records, known = _usable(paths, manifest)
         ledgers = append_lines(ledgers, history(records, manifest, known))
@@ -238,13 +228,20 @@ def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     if reports:
         texts |= pages(reports, _unbuilt())
     write_texts(output, texts)
-    added = sum(len(ledger.lines) for ledger in ledgers.values()) - before
+    added = sum(len(ledger.runs) for ledger in ledgers.values()) - before
     click.echo(f"{plural(added, 'run')} added to {output / HISTORY}")
 
 
-def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str, str]:
+def _publish(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     records, known = _usable(paths, manifest)
-    return publication(records, manifest, known, load_ledgers(output / HISTORY), _unbuilt())
+    texts = publication(records, manifest, known, load_ledgers(output / HISTORY), _unbuilt())
+    old = stale(output, texts)
+    write_texts(output, texts)
+    for path in old:
+        path.unlink()
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()
+    click.echo(f"{len(texts):,} files: {output / INDEX}")
 
 
 def _usable(
@@ -254,16 +251,15 @@ def _usable(
 
     Raises AuditError for an incomplete run.
     """
-    shown: list[RunRecord] = []
-    for record in _records(paths, manifest):
+    records = _records(paths, manifest)
+    for record in records:
         if record.footer is None or record.partial or record.left_out or not record.results:
             # The page of an incomplete run would look like the page of a complete one.
             why = "; ".join(record.problems[:1]) or "the run is not complete"
             raise AuditError(
                 f"{visible(record.label)}: {visible(why)}; run it again, or leave this record out"
             )
-        shown.append(record)
-    return shown, {i: known_failures(record, {}, manifest) for i, record in enumerate(shown)}
+    return records, {i: known_failures(record, {}, manifest) for i, record in enumerate(records)}
 
 
 def _records(paths: Sequence[Path], manifest: Manifest) -> list[RunRecord]:
@@ -277,19 +273,10 @@ def _records(paths: Sequence[Path], manifest: Manifest) -> list[RunRecord]:
 
 
 def _check(output: Path, manifest: Manifest) -> None:
-    wrong = []
     reports = load_published(output)
     texts = pages(reports, _unbuilt()) | history_texts(load_ledgers(output / HISTORY), reports)
-    if (made := _features(output, manifest)) is not None:
-        texts |= feature_texts(made)
-    for name, text in texts.items():
-        path = output / name
-        try:
-            same = path.read_bytes() == text.encode()
-        except OSError:
-            same = False
-        if not same:
-            wrong.append(name)
+    texts |= _feature_texts(output, manifest)
+    wrong = [name for name, text in texts.items() if not _is_current(output / name, text)]
     for name in wrong:
         made_of, how = "report.json", "stc publish --history-only"
         if name == README:
@@ -302,3 +289,10 @@ def _check(output: Path, manifest: Manifest) -> None:
     if wrong:
         raise SystemExit(1)
     click.echo("the published pages match their reports and histories")
+
+
+def _is_current(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() == text.encode()
+    except OSError:
+        return False

@@ -11,13 +11,14 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
-from safetensors_corpus import Case, Manifest
+from safetensors_corpus import Case
+from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference.main import UnusableError
 from safetensors_reports.history.comparable import adapter_misfits
-from safetensors_reports.history.published import published_version
-from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend_markdown, trend_text
+from safetensors_reports.history.known_bugs import published_version
+from safetensors_reports.history.trend import CaseInfo, VersionRun, notes_of, trend_markdown, trend_text
 from safetensors_reports.history.trend import trend as hold_together
-from safetensors_reports.text import plural, same_project
+from safetensors_reports.text import plural
 
 from ..case_verdict import result_rows
 from ..implementations.commands import InstallError
@@ -122,6 +123,10 @@ def trend(
         targets = targets_of(name, entry, versions)
     except SelectorError as err:
         raise click.UsageError(str(err)) from err
+    called = name + (f":{entry}" if entry else "")
+    known = {target.descriptor for target in targets.values() if target.descriptor is not None}
+    names = {called, *(other for one in known for other in (one.title, one.distribution))}
+    notes = notes_of(manifest.raw, *names)
     options = RunOptions(
         manifest,
         profile,
@@ -136,15 +141,11 @@ def trend(
     try:
         with ending_as_interrupted():
             for number, target in targets.items():
-                runs.append(run_version(target, number, options, report, chosen))
+                runs.append(run_version(target, number, options, report, chosen, notes if public else None))
     except KeyboardInterrupt:
         interrupted = True
     except ReportError as err:
         raise UnusableError(f"the report cannot be written: {err}") from err
-    called = name + (f":{entry}" if entry else "")
-    notes = notes_of(manifest, called, *targets.values())
-    if public:
-        runs = [published_version(run, notes, manifest.raw) for run in runs]
     suite = version("safetensors-conformance")
     result = hold_together(
         called, suite, manifest.version, runs, notes, interrupted=interrupted, source=source
@@ -152,9 +153,6 @@ def trend(
     text, markdown = trend_text(result, show), trend_markdown(result)
     hand_out("trend", to_builtins(result), text, markdown, folder=report, as_json=as_json)
     raise SystemExit(130 if interrupted else result.exit_status)
-
-
-CLEAN = ("pass", "unsupported", "late-reject", "not-strict")
 
 
 def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Target]:
@@ -177,9 +175,17 @@ def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Ta
 
 
 def run_version(
-    target: Target, version: str, options: RunOptions, folder: Path | None, cases: Sequence[Case]
+    target: Target,
+    version: str,
+    options: RunOptions,
+    folder: Path | None,
+    cases: Sequence[Case],
+    public: Mapping[str, CaseInfo] | None,
 ) -> VersionRun:
-    """Install one version if needed, and run it. If the version cannot run, the result says why."""
+    """Install one version if needed, and run it. If the version cannot run, the result says why.
+
+    With ``public``, the known bugs by case, the result leaves out what must not be published.
+    """
     with Session(CaseRunner(target, options.limits, options.profile, max_hangs=options.max_hangs)) as session:
         try:
             target.prepare()
@@ -201,10 +207,12 @@ def run_version(
             results.close()
     record = results.record()
     taken = {case.id for case in options.manifest.cases if case.expect is not None and case.expect.content}
-    unknown = adapter_misfits(record.results, [row for row in basic_rows if row["case"] in taken])
-    return VersionRun(
-        version, record, "", tuple(_remarks(implementation, version, basic_rows, unknown)), unknown
-    )
+    control = [row for row in basic_rows if row["case"] in taken]
+    unknown: Mapping[str, str] = adapter_misfits(record.results, control)
+    remarks = _remarks(implementation, version, basic_rows, unknown)
+    if public is not None:
+        record, unknown = published_version(version, record, unknown, public, options.manifest.raw)
+    return VersionRun.of(version, record, unknown, remarks)
 
 
 def _remarks(
@@ -213,7 +221,7 @@ def _remarks(
     out = []
     if implementation.version not in (version, "unknown"):
         out.append(f"the program reports version {implementation.version}")
-    failed = list(dict.fromkeys(row["case"] for row in basic if row["verdict"] not in CLEAN))
+    failed = list(dict.fromkeys(row["case"] for row in basic if fails(row["verdict"])))
     if failed:
         shown = ", ".join(failed[:3]) + (" …" if len(failed) > 3 else "")
         out.append(
@@ -227,22 +235,3 @@ def _remarks(
             f"this version ({often[:120]})"
         )
     return out
-
-
-def notes_of(manifest: Manifest, name: str, *targets: Target) -> Mapping[str, CaseInfo]:
-    names = {name}
-    for known in {t.descriptor for t in targets if t.descriptor is not None}:
-        names |= {known.title, known.distribution}
-    options = {bug["id"]: bug.get("option", "") for bug in manifest.raw["field_bugs"]}
-    return {
-        case.id: CaseInfo(
-            case.title,
-            case.rules,
-            tuple(
-                KnownBug(x["bug"], x["reference"], x["versions"], options[x["bug"]])
-                for x in case.affects
-                if any(same_project(own, x["project"]) for own in names)
-            ),
-        )
-        for case in manifest.cases
-    }

@@ -19,7 +19,6 @@ from ..audit.inputs import BaselineEntry
 from ..record.run import Row, RunRecord, row_failures
 
 _MISSING = {"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"}
-_NO_NAME = re.compile(r"has no attribute")
 _OF_DATA = re.compile(
     r"'(NoneType|bool|bytes|dict|float|int|list|str|tuple)' object has no attribute"
     r"|module 'numpy' has no attribute"
@@ -35,9 +34,7 @@ def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[Baseli
     """Return a published run without random failures and adapter misfits. Raises AuditError."""
     shown = published_run(record, manifest, known)
     plain = [_without_chance(row) for row in shown.results]
-    unknown: set[str] = set()
-    if record.name != OWN:
-        unknown = set(misfits_of(plain, manifest))
+    unknown = misfits_of(plain, manifest) if record.name != OWN else {}
     if not unknown and all(a is b for a, b in zip(plain, shown.results, strict=True)):
         return record
     lost = {"verdict": "harness-error", "failures": [], "expected_failure": False}
@@ -50,12 +47,9 @@ def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[Baseli
 
 def _without_chance(row: Row) -> Row:
     failures = row_failures(row)
-    overlaps = row["step"] == "concurrent" or row["case"].startswith("contended/")
-    kept = [
-        f
-        for f in failures
-        if not overlaps and (f.get("property") != "cost" or kind_of(f["verdict"]) == "unsafe")
-    ]
+    kept = [f for f in failures if f.get("property") != "cost" or kind_of(f["verdict"]) == "unsafe"]
+    if row["step"] == "concurrent" or row["case"].startswith("contended/"):
+        kept = []
     if len(kept) == len(failures):
         return row
     return {**row, "verdict": worst(f["verdict"] for f in kept), "failures": kept}
@@ -81,9 +75,8 @@ def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, st
     bad = ({_answer(row) for row in failed} | {(row["step"], row["outcome"]) for row in failed}) - {None}
     out: dict[str, str] = {}
     for row in rows:
-        if kind_of(row["verdict"]) == "unsupported":
-            continue
-        if names_missing_api(row) or _answer(row) in bad:
+        supported = kind_of(row["verdict"]) != "unsupported"
+        if supported and (names_missing_api(row) or _answer(row) in bad):
             text = row.get("message") or row["detail"].rstrip(": ") or row["outcome"]
             out.setdefault(row["case"], str(text))
     return out
@@ -94,7 +87,7 @@ def names_missing_api(row: Row) -> bool:
     if row["outcome"] == "accept":
         return False
     if kind == "AttributeError":
-        return bool(_NO_NAME.search(message)) and not _OF_DATA.search(message)
+        return "has no attribute" in message and not _OF_DATA.search(message)
     return kind in _MISSING or (kind == "TypeError" and bool(_OTHER_FORM.search(message)))
 
 

@@ -135,7 +135,7 @@ def _program(
 ) -> ProgramRow:
     first = implementations[0]
     run_days = {one.version: days.get(one.label, "") for one in implementations}
-    for line in ledger.lines if ledger else ():
+    for line in ledger.runs if ledger else ():
         run_days[line.version] = max(run_days.get(line.version, ""), line.date)
     versions = [VersionRow(version, day) for version, day in run_days.items()]
     versions.sort(key=lambda row: (version_key(row.version), row.date, row.version))
@@ -147,29 +147,24 @@ def _program(
         language=first.language,
         kind=first.kind,
         newest=([row for row in versions if not is_prerelease(row.version)] or versions)[-1].version,
-        entries=tuple(_entry(one, days.get(one.label, "")) for one in implementations),
+        entries=tuple(
+            EntryRow(
+                selector=entry_of(one),
+                kind=one.kind,
+                roles=tuple(role.role for role in one.roles),
+                steps=tuple(one.steps),
+                version=one.version,
+                date=days.get(one.label, ""),
+                asked=one.due,
+                counts={k: n for k, n in one.counts.items() if one.name == OWN or k not in NOT_TOLD},
+            )
+            for one in implementations
+        ),
         versions=tuple(versions),
         report=page,
         data=data,
         history=f"{FOLDER}/{ledger.stem}.md" if ledger else "",
         ledger=f"{FOLDER}/{ledger.stem}.jsonl" if ledger else "",
-    )
-
-
-def _entry(implementation: Implementation, day: str) -> EntryRow:
-    return EntryRow(
-        selector=entry_of(implementation),
-        kind=implementation.kind,
-        roles=tuple(role.role for role in implementation.roles),
-        steps=tuple(implementation.steps),
-        version=implementation.version,
-        date=day,
-        asked=implementation.due,
-        counts={
-            kind: n
-            for kind, n in implementation.counts.items()
-            if implementation.name == OWN or kind not in NOT_TOLD
-        },
     )
 
 

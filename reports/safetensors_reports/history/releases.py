@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
+from typing import TypeVar
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, VERDICTS
-from safetensors_reference.rules.book import rule_book
 
 from ..audit.disclosure import OWN
 from ..templates import render
 from .ledger import FailureRow, Ledger, Line, in_order
-from .trend import WORDS, Turn
+from .trend import Turn, rule_title
 
-_TURNS: tuple[Turn, ...] = ("fixed", "broken", "otherwise")
-TURNS = {turn: WORDS[turn].capitalize() for turn in _TURNS}
+TURNS: dict[Turn, str] = {"fixed": "Fixed", "broken": "Broken", "otherwise": "Fails differently"}
 """Possible changes of a rule, with headings."""
 MAX_NAMED = 12
+_T = TypeVar("_T", int, str)
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,12 @@ class RuleChange:
 
     @property
     def title(self) -> str:
-        rule = rule_book().rules.get(self.rule)
-        return rule.title if rule is not None else ""
+        return rule_title(self.rule)
 
     @property
     def moves(self) -> str:
         """The counts that changed, such as ``wrong-accept 12 -> 3, deviation 0 -> 1``."""
-        counts = _changed_counts(self.before, self.after)
+        counts = _differing(self.before, self.after, VERDICTS, 0)
         return ", ".join(f"{kind} {old:,} -> {new:,}" for kind, (old, new) in counts.items())
 
 
@@ -66,21 +65,31 @@ class Passage:
     @cached_property
     def changes(self) -> list[RuleChange]:
         rules = {row.rule for line in (self.before, self.after) for row in line.failures}
-        changes = [change for rule in rules if (change := _change(self.before, self.after, rule))]
+        changes = [change for rule in rules if (change := self._change(rule))]
         return sorted(changes, key=lambda change: (-abs(change.difference), change.rule))
+
+    def _change(self, rule: str) -> RuleChange | None:
+        old, new = ([row for row in x.failures if row.rule == rule] for x in (self.before, self.after))
+        named_old, named_new = ({case for row in rows for case in row.named} for rows in (old, new))
+        # If some failing cases of a rule are not named, a case that is not named may still fail.
+        fixed = named_old - named_new if _all_named(new) else set[str]()
+        broken = named_new - named_old if _all_named(old) else set[str]()
+        before, after = ({row.verdict: row.cases for row in rows} for rows in (old, new))
+        if before == after and not fixed and not broken:
+            return None
+        return RuleChange(rule, before, after, tuple(sorted(fixed)), tuple(sorted(broken)))
 
     def of(self, turn: Turn) -> list[RuleChange]:
         return [change for change in self.changes if change.turn == turn]
 
     @cached_property
     def counts(self) -> dict[str, tuple[int, int]]:
-        return _changed_counts(self.before.counts, self.after.counts)
+        return _differing(self.before.counts, self.after.counts, VERDICTS, 0)
 
     @cached_property
     def choices(self) -> dict[str, tuple[str, str]]:
         old, new = self.before.choices, self.after.choices
-        names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-        return {name: (old.get(name, ""), new.get(name, "")) for name in names}
+        return _differing(old, new, sorted({*old, *new}), "")
 
     @property
     def steps(self) -> tuple[list[str], list[str]]:
@@ -95,21 +104,11 @@ class Passage:
         )
 
 
-def _changed_counts(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    pairs = {kind: (before.get(kind, 0), after.get(kind, 0)) for kind in VERDICTS}
-    return {kind: (old, new) for kind, (old, new) in pairs.items() if old != new}
-
-
-def _change(before: Line, after: Line, rule: str) -> RuleChange | None:
-    old, new = before.of_rule(rule), after.of_rule(rule)
-    named_old, named_new = ({case for row in side.values() for case in row.named} for side in (old, new))
-    # If some failing cases of a rule are not named, a case that is not named may still fail.
-    fixed = named_old - named_new if _all_named(new.values()) else set[str]()
-    broken = named_new - named_old if _all_named(old.values()) else set[str]()
-    counts = [{kind: row.cases for kind, row in side.items()} for side in (old, new)]
-    if counts[0] == counts[1] and not fixed and not broken:
-        return None
-    return RuleChange(rule, counts[0], counts[1], tuple(sorted(fixed)), tuple(sorted(broken)))
+def _differing(
+    before: Mapping[str, _T], after: Mapping[str, _T], names: Iterable[str], missing: _T
+) -> dict[str, tuple[_T, _T]]:
+    pairs = {name: (before.get(name, missing), after.get(name, missing)) for name in names}
+    return {name: (old, new) for name, (old, new) in pairs.items() if old != new}
 
 
 def _all_named(rows: Iterable[FailureRow]) -> bool:
@@ -118,11 +117,13 @@ def _all_named(rows: Iterable[FailureRow]) -> bool:
 
 @dataclass(frozen=True)
 class Series:
-    """Runs of one entry point on one corpus; ``lines`` and ``passages`` are sorted from newest to oldest."""
+    """Runs of one entry point on one corpus, from newest to oldest."""
 
-    entry: str
     lines: list[Line]
-    passages: list[Passage]
+
+    @property
+    def entry(self) -> str:
+        return self.lines[0].entry
 
     @property
     def corpus(self) -> str:
@@ -131,9 +132,10 @@ class Series:
 
     @property
     def parts(self) -> list[list[Passage]]:
+        passages = [Passage(before, after) for after, before in pairwise(self.lines)]
         return [
             part
-            for same, group in groupby(self.passages, key=lambda passage: passage.same)
+            for same, group in groupby(passages, key=lambda passage: passage.same)
             for part in ([list(group)] if same else [[passage] for passage in group])
         ]
 
@@ -143,10 +145,8 @@ class Series:
 
     @property
     def kinds(self) -> list[str]:
-        shown = STRICT_FAILING | {"unsupported"}
-        return [
-            kind for kind in VERDICTS if kind in shown and any(line.counts.get(kind) for line in self.lines)
-        ]
+        present = {kind for line in self.lines for kind, number in line.counts.items() if number}
+        return [kind for kind in VERDICTS if kind in present & (STRICT_FAILING | {"unsupported"})]
 
 
 def series(lines: Sequence[Line]) -> list[Series]:
@@ -154,21 +154,16 @@ def series(lines: Sequence[Line]) -> list[Series]:
     groups: dict[tuple[str, str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault((line.entry, line.corpus.sha256, line.profile), []).append(line)
-    out = []
     # Newer corpora come later in the file.
-    newest_first = list(groups.items())[::-1]
-    for (entry, _, _), group in sorted(newest_first, key=lambda item: item[0][0]):
-        ordered = in_order(group)
-        passages = [Passage(a, b) for a, b in pairwise(ordered)]
-        out.append(Series(entry, ordered[::-1], passages[::-1]))
-    return out
+    newest_first = [*groups.values()][::-1]
+    return [Series(in_order(group)[::-1]) for group in sorted(newest_first, key=lambda group: group[0].entry)]
 
 
 def history_page(ledger: Ledger, report: str = "") -> str:
     text = render(
         "history.md",
         ledger=ledger,
-        series=series(ledger.lines),
+        series=series(ledger.runs),
         report=report,
         own=ledger.program == OWN,
         TURNS=TURNS,

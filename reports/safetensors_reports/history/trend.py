@@ -7,7 +7,7 @@ and cases in which the adapter does not fit the version, are counted separately.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -21,7 +21,7 @@ from safetensors_reference.rules.book import rule_book
 
 from ..record.run import RunRecord
 from ..templates import render, render_lines
-from ..text import code, is_affected, listed, visible
+from ..text import bug_affects, code, is_affected, listed, same_project, visible
 
 Turn = Literal["fixed", "broken", "otherwise", "choice", "gained", "lost", "unknown"]
 TURNS: dict[Turn, str] = {
@@ -56,6 +56,11 @@ class KnownBug:
     reference: str
     versions: str = ""
     option: str = ""
+    commits_with: Collection[str] = ()
+    commits_without: Collection[str] = ()
+
+    def affects(self, version: str) -> bool | None:
+        return bug_affects(vars(self), version)
 
     def shown_by(self, verdict: str) -> bool:
         return fails(verdict, strict=True) or verdict == f"choice:{self.option}"
@@ -74,35 +79,47 @@ class CaseInfo:
     bugs: tuple[KnownBug, ...] = ()
 
 
+def notes_of(
+    manifest: Mapping[str, Any], *names: str, only: Collection[str] | None = None
+) -> dict[str, CaseInfo]:
+    """Return facts about all cases, or ``only`` some, with the known bugs of projects with these names."""
+    more = ("option", "commits_with", "commits_without")
+    known = {bug["id"]: {name: bug[name] for name in more if name in bug} for bug in manifest["field_bugs"]}
+    return {
+        case["id"]: CaseInfo(
+            case["title"],
+            tuple(case["rules"]),
+            tuple(
+                KnownBug(row["bug"], row["reference"], row["versions"], **known[row["bug"]])
+                for row in case["affects"]
+                if any(same_project(name, row["project"]) for name in names)
+            ),
+        )
+        for case in manifest["cases"]
+        if only is None or case["id"] in only
+    }
+
+
 @dataclass(frozen=True)
 class VersionRun:
-    """One version, with its record or the reason why it has none; ``misfits`` count as ``harness-error``."""
+    """The verdicts of one version by case, with the details of failures, or the reason why it has none."""
 
     version: str
-    record: RunRecord | None = None
-    reason: str = ""
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-    misfits: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
 
-    @property
-    def verdicts(self) -> dict[str, str]:
-        if self.record is None:
-            return {}
-        verdicts = self.record.case_verdicts.items()
-        return {case: "harness-error" if case in self.misfits else verdict for case, verdict in verdicts}
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return dict(Counter(kind_of(verdict) for verdict in self.verdicts.values()))
-
-    @property
-    def details(self) -> dict[str, str]:
-        details: dict[str, str] = {}
-        verdicts = self.verdicts
-        for row in self.record.results if self.record is not None else ():
-            if row["verdict"] == verdicts.get(row["case"]):
-                details.setdefault(row["case"], str(row.get("detail") or ""))
-        return details | dict(self.misfits)
+    @classmethod
+    def of(
+        cls, version: str, record: RunRecord, misfits: Mapping[str, str], remarks: Sequence[str] = ()
+    ) -> VersionRun:
+        """Return the verdicts of a record; the cases of ``misfits`` count as ``harness-error``."""
+        verdicts = {c: "harness-error" if c in misfits else v for c, v in record.case_verdicts.items()}
+        # The first of several results with the verdict counts.
+        shown = [row for row in reversed(record.results) if row["verdict"] == verdicts.get(row["case"])]
+        details = {row["case"]: str(row.get("detail") or "") for row in shown}
+        return cls(version, verdicts, details | dict(misfits), tuple(remarks))
 
 
 class BugRow(Struct, frozen=True):
@@ -247,8 +264,10 @@ def trend(
     *,
     interrupted: bool = False,
     source: str = "",
+    is_shown: Callable[[KnownBug, str], object] = lambda *_: True,
 ) -> TrendDocument:
-    ran = [run for run in runs if run.record is not None]
+    """Compare each version with the one before; versions show only the bugs that ``is_shown`` confirms."""
+    ran = [run for run in runs if not run.reason]
     return TrendDocument(
         trend=1,
         suite=suite,
@@ -256,28 +275,31 @@ def trend(
         implementation=name,
         interrupted=interrupted,
         exit_status=0 if len(ran) == len(runs) else 2,
-        versions=tuple(_version(run, notes) for run in runs),
+        versions=tuple(_version(run, notes, is_shown) for run in runs),
         passages=tuple(_passage(a, b, notes) for a, b in pairwise(ran)),
         source=source,
     )
 
 
-def _version(run: VersionRun, notes: Mapping[str, CaseInfo]) -> VersionRow:
-    if run.record is None:
-        return VersionRow(run.version, False, run.counts, reason=run.reason)
+def _version(
+    run: VersionRun, notes: Mapping[str, CaseInfo], is_shown: Callable[[KnownBug, str], object]
+) -> VersionRow:
+    counts = dict(Counter(map(kind_of, run.verdicts.values())))
+    if run.reason:
+        return VersionRow(run.version, False, counts, reason=run.reason)
     shows = []
     for case, verdict in sorted(run.verdicts.items()):
-        bugs = tuple(bug.id for bug in notes.get(case, CaseInfo(case)).bugs if bug.shown_by(verdict))
+        shown = [bug for bug in notes.get(case, CaseInfo(case)).bugs if bug.shown_by(verdict)]
+        bugs = tuple(bug.id for bug in shown if is_shown(bug, run.version))
         if bugs and kind_of(verdict) != "harness-error":
             shows.append(ShownRow(case, verdict, bugs))
     return VersionRow(
-        run.version, True, run.counts, cases=run.record.cases, remarks=run.remarks, shows=tuple(shows)
+        run.version, True, counts, cases=len(run.verdicts), remarks=run.remarks, shows=tuple(shows)
     )
 
 
 def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, CaseInfo]) -> PassageRow:
     old, new = x.verdicts, y.verdicts
-    old_details, new_details = x.details, y.details
     changes = []
     for case in old.keys() & new.keys():
         turn = turn_of(old[case], new[case])
@@ -287,7 +309,7 @@ def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, CaseInfo]) -> Pas
                 BugRow(bug.id, bug.reference, bug.versions, bug.turns_between(x.version, y.version))
                 for bug in note.bugs
             )
-            detail = (new_details if fails(new[case], strict=True) else old_details).get(case, "")
+            detail = (y if fails(new[case], strict=True) else x).details.get(case, "")
             changes.append(ChangeRow(case, note.title, note.rules, turn, old[case], new[case], detail, bugs))
     order = list(TURNS)
     changes.sort(key=lambda c: (order.index(c.turn), c.rule, c.case))
@@ -322,11 +344,12 @@ def trend_markdown(document: TrendDocument) -> str:
     return page.rstrip("\n") + "\n"
 
 
-def _values(document: TrendDocument) -> dict[str, Any]:
-    def rule_title(rule: str) -> str:
-        entry = rule_book().rules.get(rule)
-        return entry.title if entry is not None else ""
+def rule_title(rule: str) -> str:
+    entry = rule_book().rules.get(rule)
+    return entry.title if entry is not None else ""
 
+
+def _values(document: TrendDocument) -> dict[str, Any]:
     return {"trend": document, "TURNS": TURNS, "WORDS": WORDS, "rule_title": rule_title, "moves": _moves}
 
 

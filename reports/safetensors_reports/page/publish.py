@@ -62,9 +62,10 @@ def history(
     for _, runs, entries in _by_program(records, known or {}):
         out += _lines(runs, manifest, entries)
     for line in out:
-        if line.lost > MAX_LOST * line.asked:
+        lost = line.counts.get("harness-error", 0)
+        if lost > MAX_LOST * line.asked:
             raise AuditError(
-                f"{visible(line.label, 80)}: {line.lost:,} of {plural(line.asked, 'case')} have no "
+                f"{visible(line.label, 80)}: {lost:,} of {plural(line.asked, 'case')} have no "
                 "result because the adapter does not fit this version; leave this run out"
             )
     return out
@@ -95,12 +96,12 @@ def _lines(
 
 def history_texts(ledgers: Mapping[str, Ledger], reports: Mapping[str, Report]) -> dict[str, str]:
     homes = {who.name: f"../{place}" for who, place in _places(reports)}
-    out = {}
-    for program, ledger in ledgers.items():
-        out[f"{FOLDER}/{ledger.stem}.jsonl"] = ledger.text
+    out = {f"{FOLDER}/{ledger.stem}.jsonl": ledger.text for ledger in ledgers.values()}
+    run = {program: ledger for program, ledger in ledgers.items() if ledger.runs}
+    for program, ledger in run.items():
         out[f"{FOLDER}/{ledger.stem}.md"] = history_page(ledger, homes.get(program, ""))
     if reports:
-        out[FILE] = directory_text(directory(reports, ledgers, PAGE))
+        out[FILE] = directory_text(directory(reports, run, PAGE))
     return out
 
 

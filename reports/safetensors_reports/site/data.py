@@ -19,8 +19,8 @@ from ..audit.inputs import REPORT
 from ..audit.report import Finding, Report
 from ..features import JSON as FEATURES
 from ..features import FeatureDocument, load_features
+from ..history.known_bugs import trends
 from ..history.ledger import FOLDER, Ledger, load_ledgers
-from ..history.published import load_trends
 from ..history.trend import TrendDocument
 from ..page.publish import load_published
 from ..text import label_key, slug
@@ -154,16 +154,17 @@ def load(root: Path, manifest: Manifest, programs: Sequence[Program], repository
         report.implementations[0].name: (str(PurePosixPath(path).parent), report)
         for path, report in by_path.items()
     }
-    trends = load_trends(root / PUBLISHED / "trends", manifest.raw)
+    ledgers = load_ledgers(root / PUBLISHED / FOLDER)
+    known = trends(ledgers, manifest.raw)
     return SiteData(
         root,
         manifest,
         whole,
         dict(sorted(reports.items())),
         {program.name: program for program in programs},
-        trends,
-        load_ledgers(root / PUBLISHED / FOLDER),
-        trophies(manifest.raw, trends, load_baselines(root)),
+        known,
+        {program: ledger for program, ledger in ledgers.items() if ledger.runs},
+        trophies(manifest.raw, known, load_baselines(root)),
         load_features(root / PUBLISHED / FEATURES),
         repository.rstrip("/"),
     )

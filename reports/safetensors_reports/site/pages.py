@@ -342,7 +342,7 @@ def _releases(data: SiteData) -> Iterator[Page]:
             "history",
             [SearchEntry("top", f"{name} releases: what changed", "releases")],
             name=name,
-            runs=series(ledger.lines),
+            runs=series(ledger.runs),
         )
         for name, ledger in data.ledgers.items()
     ]

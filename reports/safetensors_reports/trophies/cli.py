@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import to_builtins
 
 from safetensors_corpus.cli.common import folder_option, load, write_page
 from safetensors_reference.main import UnusableError
 from safetensors_reference.rules.cli import docs_folder
+from safetensors_reference.writing.atomic import write_file
 
 from ..audit.inputs import AuditError
-from ..history.published import file_name, load_trend, load_trends, published_trend
+from ..history.known_bugs import lines_of_trend, load_trend, trend_of, trends
+from ..history.ledger import FOLDER, append_lines, load_ledgers
 from ..text import plural
 from .model import PAGE, load_baselines, render, sighting_text
 from .model import trophies as put_together
@@ -27,14 +27,14 @@ from .model import trophies as put_together
     "--add",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Add a trend (the output of stc trend --public --json) to the published ones. Only bugs that have "
+    help="Add a trend (the output of stc trend --public --json) to the histories. Only bugs that have "
     "public reports are kept.",
 )
 @folder_option
 def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> None:
     """List known bugs that the suite has found, and the versions that no longer have them.
 
-    The data comes from the trends in reports/published/trends and the baselines of the newest versions.
+    The data comes from the histories in reports/published/history and the baselines of the newest versions.
 
     \b
     Examples
@@ -51,12 +51,12 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
     if docs is None:
         raise UnusableError("this command must be run in a checkout of the project")
     manifest = load(root).raw
-    folder = docs.parent / "reports" / "published" / "trends"
+    folder = docs.parent / "reports" / "published" / FOLDER
     try:
         if add is not None:
             _add(add, folder, manifest)
             return
-        data = put_together(manifest, load_trends(folder, manifest), load_baselines(docs.parent))
+        data = put_together(manifest, trends(load_ledgers(folder), manifest), load_baselines(docs.parent))
     except AuditError as err:
         raise UnusableError(str(err)) from err
     if write or check:
@@ -71,13 +71,13 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
 
 
 def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
-    document = published_trend(load_trend(path, manifest), manifest)
-    target = folder / file_name(document.implementation)
+    lines = lines_of_trend(load_trend(path, manifest), manifest)
+    ledger = append_lines(load_ledgers(folder), lines)[lines[0].program]
+    trend_of(lines[0].entry, ledger, manifest)
+    target = folder / f"{ledger.stem}.jsonl"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        target.write_text(
-            json.dumps(to_builtins(document), indent=1, allow_nan=False) + "\n", encoding="ascii"
-        )
+        write_file(target, [ledger.text.encode()])  # the other runs cannot be regenerated
     except OSError as err:
         raise UnusableError(f"{target}: {err.strerror or err}") from err
     click.echo(f"wrote {target}")

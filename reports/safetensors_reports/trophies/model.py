@@ -1,14 +1,15 @@
 """Known bugs that runs have shown, with the affected versions, for ``docs/trophies.md``.
 
-A trend (``reports/published/trends/``) shows a bug if a case that names the bug failed before and passes now,
-or if the case fails in the last version. A baseline of the conformance package lists failures of the newest
-version.
+A trend of a history shows a bug if a case that names the bug failed before and passes now, or if the case
+fails in the last version. A baseline of the conformance package lists failures of the newest version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,8 +32,8 @@ PAGE = "trophies.md"
 MAX_CASES = 3
 IMPLEMENTATIONS = Path("conformance") / "safetensors_conformance" / "implementations"
 Kind = Literal["gone", "came", "there"]
-_Seen = tuple[Row, Kind, str, str, str]
-"""A bug, how it was seen, the versions before and after, and the case that shows it."""
+_Seen = tuple[str, Row, Kind, str, str, str]
+"""An implementation, its bug, how it was seen, the versions before and after, and the case that shows it."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,6 @@ class Sighting:
     after: str
     cases: tuple[str, ...]
 
-    @property
-    def failing(self) -> str:
-        return self.before if self.kind == "gone" else self.after
-
 
 _SEEN: dict[Kind, str] = {
     "gone": "fails in {before}, does not fail in {after}",
@@ -122,7 +119,7 @@ class Trophies:
 def trophies(manifest: Row, trends: Sequence[TrendDocument], baselines: Sequence[Expectations]) -> Trophies:
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     named = {
-        case["id"]: tuple(table[row["bug"]] for row in case["affects"])
+        case["id"]: [table[row["bug"]] for row in case["affects"]]
         for case in manifest["cases"]
         if case["status"] == "active"
     }
@@ -130,21 +127,18 @@ def trophies(manifest: Row, trends: Sequence[TrendDocument], baselines: Sequence
     for case, bugs in named.items():
         for bug in bugs:
             cases[bug["id"]].append(case)
-    ran: dict[str, list[str]] = {}
+    ran: dict[str, list[str]] = defaultdict(list)
     for document in trends:
-        ran.setdefault(document.implementation, []).extend(v.version for v in document.versions if v.ran)
+        ran[document.implementation] += [row.version for row in document.versions]
     for baseline in baselines:
-        ran.setdefault(baseline.implementation, []).append(baseline.version)
+        ran[baseline.implementation].append(baseline.version)
     versions = {name: sorted(dict.fromkeys(all_), key=version_key) for name, all_ in sorted(ran.items())}
-    seen = [
-        *((document.implementation, _in_trend(document, named, versions)) for document in trends),
-        *((baseline.implementation, _in_baseline(baseline, named)) for baseline in baselines),
-    ]
-    found: dict[tuple[str, Kind, str, str, str], set[str]] = {}
-    for name, sights in seen:
-        for bug, kind, before, after, case in sights:
-            if same_project(name, bug["project"]):
-                found.setdefault((bug["id"], kind, name, before, after), set()).add(case)
+    in_trends = (_in_trend(document, named, versions[document.implementation][-1]) for document in trends)
+    in_baselines = (_in_baseline(baseline, named) for baseline in baselines)
+    found: dict[tuple[str, Kind, str, str, str], set[str]] = defaultdict(set)
+    for name, bug, kind, before, after, case in chain(*in_trends, *in_baselines):
+        if same_project(name, bug["project"]):
+            found[bug["id"], kind, name, before, after].add(case)
     sightings: dict[str, list[Sighting]] = {name: [] for name in table}
     for (bug_id, kind, name, before, after), shown in found.items():
         sightings[bug_id].append(Sighting(kind, name, before, after, tuple(sorted(shown))))
@@ -164,9 +158,8 @@ def trophies(manifest: Row, trends: Sequence[TrendDocument], baselines: Sequence
     )
 
 
-def _in_trend(
-    document: TrendDocument, named: Mapping[str, Sequence[Row]], versions: Mapping[str, Sequence[str]]
-) -> Iterator[_Seen]:
+def _in_trend(document: TrendDocument, named: Mapping[str, Sequence[Row]], newest: str) -> Iterator[_Seen]:
+    name = document.implementation
     for passage in document.passages:
         before, after = passage.before, passage.after
         for change in passage.changes:
@@ -174,15 +167,13 @@ def _in_trend(
                 # A missing feature is not a failure unless it was reported as a bug.
                 gained = change.turn == "gained" and bug["family"] == "dtype"
                 if (change.turn == "fixed" or gained) and _is_credited(bug, before, after):
-                    yield bug, "gone", before, after, change.case
+                    yield name, bug, "gone", before, after, change.case
                 elif change.turn == "broken" and _is_credited(bug, after, before):
-                    yield bug, "came", before, after, change.case
-    newest = versions[document.implementation][-1]
-    for row in document.versions:
-        for shown in row.shows if row.ran and row.version == newest else ():
-            for bug in named.get(shown.case, ()):
-                if bug["id"] in shown.bugs and bug_affects(bug, newest):
-                    yield bug, "there", "", newest, shown.case
+                    yield name, bug, "came", before, after, change.case
+    for shown in chain(*(row.shows for row in document.versions if row.version == newest)):
+        for bug in named.get(shown.case, ()):
+            if bug["id"] in shown.bugs and bug_affects(bug, newest):
+                yield name, bug, "there", "", newest, shown.case
 
 
 def _is_credited(bug: Row, failing: str, other: str) -> bool:
@@ -197,25 +188,20 @@ def _in_baseline(baseline: Expectations, named: Mapping[str, Sequence[Row]]) -> 
             continue
         for case in filter(entry.covers, named):
             for bug in named[case]:
-                other = bug_affects(bug, baseline.version) is False
-                if not other and reported_as(entry.issue, bug["references"]):
-                    yield bug, "there", "", baseline.version, case
-
-
-def reported_as(issue: str, references: Iterable[str]) -> bool:
-    return report_key(issue) in {report_key(reference) for reference in references}
+                reported = report_key(entry.issue) in map(report_key, bug["references"])
+                if reported and bug_affects(bug, baseline.version) is not False:
+                    yield baseline.implementation, bug, "there", "", baseline.version, case
 
 
 def render(data: Trophies) -> str:
-    projects = list(dict.fromkeys(bug["project"] for bug in data.bugs))
-    seen = {
-        project: [bug for bug in data.bugs if bug["project"] == project and data.sightings[bug["id"]]]
-        for project in projects
-    }
-    unseen: dict[tuple[str, str], list[str]] = {}
+    seen: dict[str, list[Row]] = {bug["project"]: [] for bug in data.bugs}
+    projects = list(seen)
+    unseen: dict[tuple[str, str], list[str]] = defaultdict(list)
     for bug in data.bugs:
-        if not data.sightings[bug["id"]]:
-            unseen.setdefault((bug["project"], data.status(bug)), []).append(bug["id"])
+        if data.sightings[bug["id"]]:
+            seen[bug["project"]].append(bug)
+        else:
+            unseen[bug["project"], data.status(bug)].append(bug["id"])
     kinds = [{sight.kind for sight in sightings} for sightings in data.sightings.values()]
     return templates.render(
         "trophies.md",
@@ -225,12 +211,10 @@ def render(data: Trophies) -> str:
         there=sum("there" in kinds_of for kinds_of in kinds),
         unseen=sorted(unseen.items(), key=lambda item: projects.index(item[0][0])),
         ran={name: list(map(short, versions)) for name, versions in data.versions.items()},
-        seen_in=lambda bug: [
-            f"{code(name, 60)} {_seen(own, data.versions[name])}" for name, own in _by_name(data, bug)
-        ],
+        seen_in=lambda bug: [f"{name} {_seen(own, order)}" for name, own, order in _by_name(data, bug)],
         gone_in=lambda bug: [
-            f"{code(name, 60)} {_gone(own, data.versions[name], len(data.cases[bug['id']]))}"
-            for name, own in _by_name(data, bug)
+            f"{name} {_gone(own, order, len(data.cases[bug['id']]))}"
+            for name, own, order in _by_name(data, bug)
         ],
         escape=escape,
         reference_link=reference_link,
@@ -238,17 +222,15 @@ def render(data: Trophies) -> str:
     )
 
 
-def _by_name(data: Trophies, bug: Row) -> list[tuple[str, list[Sighting]]]:
-    groups: dict[str, list[Sighting]] = {}
-    for sight in data.sightings[bug["id"]]:
-        groups.setdefault(sight.implementation, []).append(sight)
-    return list(groups.items())
+def _by_name(data: Trophies, bug: Row) -> Iterator[tuple[str, list[Sighting], Sequence[str]]]:
+    for name, sightings in groupby(data.sightings[bug["id"]], key=lambda sight: sight.implementation):
+        yield code(name, 60), list(sightings), data.versions[name]
 
 
 def _seen(sightings: Sequence[Sighting], order: Sequence[str]) -> str:
     came = {s.after: s.before for s in sightings if s.kind == "came"}
-    versions = sorted({s.failing for s in sightings}, key=order.index)
-    return ", ".join(f"{short(v)} (not in {short(came[v])})" if v in came else short(v) for v in versions)
+    failing = sorted({s.before if s.kind == "gone" else s.after for s in sightings}, key=order.index)
+    return ", ".join(f"{short(v)} (not in {short(came[v])})" if v in came else short(v) for v in failing)
 
 
 def _gone(sightings: Sequence[Sighting], order: Sequence[str], total: int) -> str:

@@ -13,12 +13,12 @@ import pytest
 from click.testing import Result
 
 from safetensors_conformance.cli.publish import publish
-from safetensors_conformance.cli.trend import notes_of, trend
+from safetensors_conformance.cli.trend import trend
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.environment import Environment
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.driver import header_row
-from safetensors_reports.history.trend import KnownBug
+from safetensors_reports.history.trend import KnownBug, notes_of
 from safetensors_reports.record.file import read_record
 from safetensors_reports.record.run import RunRecord
 
@@ -92,13 +92,13 @@ def test_an_adapter_that_does_not_fit_fixes_nothing(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_known_bugs_of_a_project_explain_its_changes_under_its_title() -> None:
-    notes = notes_of(committed(), "safetensors", resolve("safetensors"))
+    notes = notes_of(committed().raw, "safetensors")
     (bug,) = [b for b in notes["framing/data-start-rounded-up"].bugs if b.id == "FB-03"]
     assert bug.turns_between("0.3.0", "0.3.1") is True
     assert bug.turns_between("0.3.1", "0.4.0") is False
-    notes = notes_of(committed(), "mlx", resolve("mlx==0.31.1"))
+    notes = notes_of(committed().raw, "a name", "MLX")
     assert any(bug.id == "FB-43" for note in notes.values() for bug in note.bugs)
-    assert not any(note.bugs for note in notes_of(committed(), "nobody").values())
+    assert not any(note.bugs for note in notes_of(committed().raw, "nobody").values())
     # The option of a choice that is a bug shows it.
     bug = KnownBug("FB-1", "o/lib#1", "", "accept")
     shown = [v for v in ("choice:accept", "choice:reject", "unsafe", "pass") if bug.shown_by(v)]

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from msgspec import to_builtins
 
 from safetensors_conformance.cli.report import report as command
 from safetensors_conformance.implementations.descriptor import descriptors
@@ -29,9 +28,9 @@ from safetensors_reports.audit.disclosure import OWN
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.exports import badges, sarif_log, statements
-from safetensors_reports.history.ledger import append_lines
-from safetensors_reports.history.published import published_trend, published_version
-from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend
+from safetensors_reports.history.known_bugs import lines_of_trend, published_version, trend_of
+from safetensors_reports.history.ledger import Ledger, append_lines
+from safetensors_reports.history.trend import VersionRun, notes_of, trend
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import history, history_texts, publication
 from safetensors_reports.record.run import Row, RunRecord
@@ -230,13 +229,7 @@ def test_what_a_release_changed_tells_nothing_of_what_is_held_back(
 
 
 BUGS = {bug["id"]: bug for bug in corpus().raw["field_bugs"]}
-NOTES = {
-    case.id: CaseInfo(case.title, case.rules, tuple(
-        KnownBug(row["bug"], row["reference"], row["versions"], BUGS[row["bug"]].get("option", ""))
-        for row in case.affects if row["project"] == "safetensors"
-    ))
-    for case in corpus().cases if any(row["project"] == "safetensors" for row in case.affects)
-}  # fmt: skip
+NOTES = {case: note for case, note in notes_of(corpus().raw, "safetensors").items() if note.bugs}
 """Cases that show reported bugs of one project, as a trend of its versions is told of them."""
 RELEASES = ("0.3.0", "0.3.1", "0.5.3", "0.8.0", "0.9.0")
 
@@ -273,11 +266,14 @@ def test_trends_and_trophies_tell_nothing_of_what_is_held_back(seed: int, end: s
         return [row for case in cases for row in rows_of(case, version, hide)]
 
     def told(hide: bool) -> dict[str, str]:
-        runs = [VersionRun(v, recorded(rows(v, hide), "safetensors")) for v in RELEASES]
-        shown = [published_version(run, NOTES, corpus().raw) for run in runs]
-        made = published_trend(trend("safetensors", "1", "1", shown, NOTES), corpus().raw)
+        runs = {v: recorded(rows(v, hide), "safetensors") for v in RELEASES}
+        shown = [
+            VersionRun.of(v, *published_version(v, run, {}, NOTES, corpus().raw)) for v, run in runs.items()
+        ]
+        lines = lines_of_trend(trend("safetensors", "1", "2027", shown, NOTES), corpus().raw)
+        made = trend_of("safetensors", Ledger("safetensors", "safetensors", tuple(lines)), corpus().raw)
         return {
-            "trend": json.dumps(to_builtins(made)),
+            "history": "".join(line.text for line in lines),
             "docs/trophies.md": render(trophies(corpus().raw, [made], [])),
         }
 

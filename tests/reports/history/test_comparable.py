@@ -51,7 +51,7 @@ def test_a_crash_over_the_basic_files_is_held_back_like_every_other() -> None:
     record = old(failing(BASIC.id, "unsafe", outcome="crash"), failing(HOLE, "unsafe", outcome="crash"))
     assert comparable_run(record, corpus(), ()) is record
     (line,) = history([record], corpus())
-    assert (line.counts, line.lost, line.asked) == ({}, 0, 2)
+    assert (line.counts, line.asked) == ({}, 2)
 
 
 def test_a_run_of_the_adapter_alone_makes_no_history() -> None:
@@ -148,5 +148,5 @@ def test_an_answer_that_basic_files_get_too_is_no_answer() -> None:
 
 def test_a_trend_does_not_count_them_as_fixed() -> None:
     rows = [refusal("a", VIEW)]
-    version = VersionRun("0.8.0", Make.run(*rows), misfits=adapter_misfits(rows, [refusal(BASIC.id, VIEW)]))
+    version = VersionRun.of("0.8.0", Make.run(*rows), adapter_misfits(rows, [refusal(BASIC.id, VIEW)]))
     assert (version.verdicts, version.details) == ({"a": "harness-error"}, {"a": VIEW})

@@ -59,9 +59,10 @@ def test_a_bug_turns_where_its_range_ends() -> None:
 
 def test_changes_are_grouped_by_rule_and_explained() -> None:
     for before, after, elsewhere in (("0.3.0", "0.3.1", False), ("0.7.0", "0.8.0", True)):
+        failed = Make.run(Make.result("layout/x", "wrong-accept", detail="accept, 2 tensors"))
         runs = [
-            VersionRun(before, Make.run(Make.result("layout/x", "wrong-accept", detail="accept, 2 tensors"))),
-            VersionRun(after, Make.run(Make.result("layout/x"))),
+            VersionRun.of(before, failed, {}),
+            VersionRun.of(after, Make.run(Make.result("layout/x")), {}),
         ]
         result = trend("lib", "2026.11.0", "2026.11", runs, NOTES)
         (change,) = result.passages[0].changes
@@ -75,9 +76,9 @@ def test_changes_are_grouped_by_rule_and_explained() -> None:
 
 def test_versions_that_were_not_run_are_passed_over() -> None:
     runs = [
-        VersionRun("1", Make.run(Make.result("a"), Make.result("b"))),
+        VersionRun.of("1", Make.run(Make.result("a"), Make.result("b")), {}),
         VersionRun("2", reason="cannot be had"),
-        VersionRun("3", Make.run(Make.result("a", "unsafe"), Make.result("c"), Make.result("d"))),
+        VersionRun.of("3", Make.run(Make.result("a", "unsafe"), *map(Make.result, "cd")), {}),
     ]
     result = trend("lib", "s", "c", runs, {}, interrupted=True)
     (passage,) = result.passages
@@ -93,7 +94,7 @@ def test_versions_that_were_not_run_are_passed_over() -> None:
 def test_the_table_shows_the_kinds_that_occur_worst_first_and_long_lists_are_cut() -> None:
     def made(before: dict[str, str], after: dict[str, str], notes: dict[str, CaseInfo]) -> TrendDocument:
         rows = ([Make.result(*item) for item in answers.items()] for answers in (before, after))
-        runs = [VersionRun(str(n), Make.run(*results)) for n, results in enumerate(rows, 1)]
+        runs = [VersionRun.of(str(n), Make.run(*results), {}) for n, results in enumerate(rows, 1)]
         return trend("lib", "s", "c", runs, notes)
 
     result = made({"a": "pass", "b": "wrong-accept"}, {"a": "choice:x", "b": "unsafe"}, {})
@@ -112,7 +113,8 @@ def test_the_document_obeys_its_schema() -> None:
     names = ["pass", "wrong-accept", "unsupported", "harness-error", "choice:a", "unsafe"]
     first = Make.run(*(Make.result(f"c{i}", v) for i, v in enumerate(names)))
     second = Make.run(*(Make.result(f"c{i}", v) for i, v in enumerate([*names[1:], names[0]])))
-    runs = [VersionRun("1", first), VersionRun("2", reason="no"), VersionRun("3", second, remarks=("x",))]
+    whole = [VersionRun.of("1", first, {}), VersionRun.of("3", second, {}, ("x",))]
+    runs = [whole[0], VersionRun("2", reason="no"), whole[1]]
     notes = {"c0": CaseInfo("\ud800`|", ("OFF-07",), (BUG, KnownBug("FB-9", "y")))}
     result = trend("lib", "s", "c", runs, notes)
     assert schema_error("trend", json.loads(json.dumps(to_builtins(result)))) is None

@@ -176,15 +176,11 @@ def test_what_is_no_longer_run_is_removed_and_nothing_else(runs: Path, out: Path
     audit.write_text("{}")
     assert invoke(runs, "-o", tmp_path / "mine").exit_code == 0
     assert audit.read_text() == "{}"
-    (out / "trends").mkdir()
-    (out / "trends/lib.json").write_text("{}", "utf-8")
     (out / "reference/notes.txt").write_text("kept", "utf-8")
     assert invoke(runs / "a.jsonl", "-o", out).exit_code == 0
     # A history stays when its program is no longer run.
-    assert set(tree(out)) == {name for name in FILES if not name.startswith("reference/")} | {
-        "trends/lib.json",
-        "reference/notes.txt",
-    }
+    kept = {name for name in FILES if not name.startswith("reference/")}
+    assert set(tree(out)) == kept | {"reference/notes.txt"}
     write_record(runs / "a.jsonl", run(failing(HOLE), name="new", version="1"))
     assert invoke(runs / "a.jsonl", "-o", out).exit_code == 0
     assert not (out / "lib").exists()
