@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from safetensors_corpus.typed import Count
 from safetensors_reference import rule_book
 
 from ..templates import render, render_lines
 from ..text import COPIED, code, join_counts, listed, plural, visible
-from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Kind
+from .compare import NO_ANSWER, REFUSING, Comparison, Kind
 from .signatures import NO_VOTE, SORTS, Differences, Disagreement, Signature, Sort
 
 MAX_ROWS = 30
@@ -33,7 +33,6 @@ HEADLINES: dict[Sort, str] = {
     "unsafe": "UNSAFE",
     "choice": "open choice",
 }
-Members = tuple[Disagreement, ...]
 Status = Literal["new", "known", "expired", "choice"]
 
 
@@ -269,27 +268,41 @@ class DiffReport:
 
 
 def document(report: DiffReport) -> DiffDocument:
-    differences = report.differences
-    unanswered = differences.shared - differences.compared
-    inputs = InputsPart(report.given, differences.compared, unanswered, differences.left_out)
+    found = report.differences
     return DiffDocument(
         diff=1,
         suite=report.suite,
         implementations=report.implementations,
         source=report.source,
-        inputs=inputs,
+        inputs=InputsPart(report.given, found.compared, found.shared - found.compared, found.left_out),
         interrupted=report.interrupted,
         exit_status=report.exit_status,
         counts=BySort(**report.counts),
-        signatures=tuple(_signature(s, report.standing_of(s)) for s in differences.signatures()),
-        disagreements=tuple(_disagreement(d, report) for d in differences.found),
-        clusters=tuple(ClusterRow(c.kind, c.vector, c.cases) for c in differences.clusters()),
+        signatures=tuple(_signature(s, report.standing_of(s)) for s in found.signatures()),
+        disagreements=tuple(
+            DisagreementRow(
+                input=d.input,
+                title=d.about.title,
+                sort=d.sort,
+                signature=d.signature,
+                subject=d.about.subject,
+                choice=d.about.choice or None,
+                vector=d.vector,
+                dissenter=d.dissenter,
+                difference=d.difference or None,
+                between=d.between,
+                unsafe=d.unsafe,
+                answers=dict(report.answers.get(d.input, {})),
+            )
+            for d in found.found
+        ),
+        clusters=tuple(ClusterRow(c.kind, c.vector, c.cases) for c in found.clusters()),
         dissenters=tuple(
             DissenterRow(label, n["content"], n["verdict"], n["unsafe"], n["choice"])
-            for label, n in differences.dissenters().items()
+            for label, n in found.dissenters().items()
         ),
         pairs=tuple(
-            PairRow(pair, n["content"], n["verdict"], n["choice"]) for pair, n in differences.pairs().items()
+            PairRow(pair, n["content"], n["verdict"], n["choice"]) for pair, n in found.pairs().items()
         ),
         unmatched=report.unmatched,
         problems=report.problems,
@@ -299,28 +312,8 @@ def document(report: DiffReport) -> DiffDocument:
 
 
 def _signature(signature: Signature, standing: TriageState) -> SignatureRow:
-    row = SignatureRow(signature.text, signature.sort, standing.status, signature.inputs)
-    if not standing.reason:
-        return row
-    why = {"reason": standing.reason, "issue": standing.issue, "review_by": standing.review_by}
-    return structs.replace(row, **why)
-
-
-def _disagreement(d: Disagreement, report: DiffReport) -> DisagreementRow:
-    return DisagreementRow(
-        input=d.input,
-        title=d.about.title,
-        sort=d.sort,
-        signature=d.signature,
-        subject=d.about.subject,
-        choice=d.about.choice or None,
-        vector=d.vector,
-        dissenter=d.dissenter,
-        difference=d.difference or None,
-        between=d.between,
-        unsafe=d.unsafe,
-        answers=dict(report.answers.get(d.input, {})),
-    )
+    why = (standing.reason, standing.issue, standing.review_by) if standing.reason else ()
+    return SignatureRow(signature.text, signature.sort, standing.status, signature.inputs, *why)
 
 
 def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
@@ -343,14 +336,13 @@ def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
     }
     found = {d.input: d for d in report.differences.found}
     rank = {name: i for i, name in enumerate(found)}
-    rows = []
+    files = []
     for name in sorted(report.listed, key=lambda x: rank.get(x, len(rank))):
         answers = {label: in_words(answer) for label, answer in report.answers.get(name, {}).items()}
         kinds = sorted({words.partition(":")[0] for words in answers.values()})
-        rows.append((name, found.get(name), answers, kinds))
-    return render_lines(
-        "diff.txt", **_values(report), tables=tables, files=rows, limit=limit, HEADLINES=HEADLINES
-    )
+        files.append((name, found.get(name), answers, kinds))
+    values = _values(report) | {"tables": tables, "files": files, "limit": limit, "HEADLINES": HEADLINES}
+    return render_lines("diff.txt", **values)
 
 
 def diff_markdown(report: DiffReport) -> str:
@@ -372,10 +364,7 @@ def diff_markdown(report: DiffReport) -> str:
 
 def _values(report: DiffReport) -> dict[str, Any]:
     differences = report.differences
-    known = {d.input: d for d in differences.found}
-    clusters: dict[Kind, list[tuple[Cluster, Members]]] = {kind: [] for kind in KINDS}
-    for cluster in differences.clusters():
-        clusters[cluster.kind].append((cluster, tuple(known[case] for case in cluster.cases)))
+    clusters = differences.clusters()
     choices: dict[str, list[Disagreement]] = {}
     for d in differences.of("choice"):
         choices.setdefault(d.about.choice, []).append(d)
@@ -386,7 +375,7 @@ def _values(report: DiffReport) -> dict[str, Any]:
     return {
         "report": report,
         "SORTS": SORTS,
-        "clusters": clusters,
+        "clusters": {kind: [c for c in clusters if c.kind == kind] for kind in KINDS},
         "choices": sorted(choices.items(), key=lambda x: (-len(x[1]), x[0])),
         "unsafe": unsafe,
         "subjects": _subjects,
