@@ -58,16 +58,15 @@ MIN_INPUTS = 10
 
 
 def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:
-    out: list[Group] = []
-    unexplained: list[Group] = []
-    for group in group_by_mistake(rows, cases):
-        (unexplained if group.key[0] in ("reject", "content") else out).append(group)
-        if group.key[0] in ("end", "harness"):
-            group.said = words_of(group.failures, cases)
-    if unexplained:
+    groups = group_by_mistake(rows, cases)
+    refused, misread = ([g for g in groups if g.key[0] == aspect] for aspect in ("reject", "content"))
+    out = [group for group in groups if group.key[0] not in ("reject", "content")]
+    if refused or misread:
         answers = Answers(rows, cases)
-        out += group_refusals([g for g in unexplained if g.key[0] == "reject"], answers)
-        out += group_misreadings([g for g in unexplained if g.key[0] == "content"], answers)
+        out += [*group_refusals(refused, answers), *group_misreadings(misread, answers)]
+    for group in out:
+        if group.key[0] in ("end", "harness", "reject") and not group.said:
+            group.said = words_of(group.failures, cases)
     return out
 
 
@@ -164,8 +163,7 @@ def group_refusals(groups: Sequence[Group], answers: Answers) -> Iterator[Group]
     for (where, words), members in pools.items():
         lacks, mine, pools[where, words] = answers.lacking(where, members)
         if mine:
-            message = words_of(mine, answers.cases)
-            yield Group(("reject", where, words, "dtypes"), mine, lacks, said=message)
+            yield Group(("reject", where, words, "dtypes"), mine, lacks)
     yield from _tripped("reject", pools, answers)
     for (where, words), members in pools.items():
         if members:
@@ -173,33 +171,29 @@ def group_refusals(groups: Sequence[Group], answers: Answers) -> Iterator[Group]
 
 
 def _tripped(aspect: str, pools: dict[tuple[str, str], list[Failure]], answers: Answers) -> Iterator[Group]:
-    files = [f for (where, _), members in pools.items() if where == "file" for f in members]
-    why, _ = answers.telling_features(files)
-    for name in why:
-        if name not in OF_TEXT:
-            continue
+    files = [pool for pool in pools if pool[0] == "file"]
+    why, _ = answers.telling_features(f for pool in files for f in pools[pool])
+    for name in [name for name in why if name in OF_TEXT]:
         mine: list[Failure] = []
-        for pool, members in pools.items():
-            if pool[0] == "file":
-                taken, pools[pool] = _take(members, why[name])
-                mine += taken
+        for pool in files:
+            taken, pools[pool] = _take(pools[pool], why[name])
+            mine += taken
         if mine:
-            message = words_of(mine, answers.cases) if aspect == "reject" else ""
-            yield Group((aspect, "file", "", name), mine, feature=name, said=message)
+            yield Group((aspect, "file", "", name), mine, feature=name)
 
 
 def _by_reason(
     key: tuple[str, str, str], members: list[Failure], answers: Answers, general: bool
 ) -> Iterator[Group]:
-    message = words_of(members, answers.cases) if key[0] == "reject" else ""
     if answers.nearly_all(key[1], {f.case for f in members}):
-        yield Group((*key, ""), members, said=message, every=True)
+        yield Group((*key, ""), members, every=True)
         return
     why, looked = answers.telling_features(members)
     whole = next((name for name, cases in why.items() if len(cases) == looked), "")
     if whole or not general:
-        yield Group((*key, whole), members, feature=whole, said=message)
+        yield Group((*key, whole), members, feature=whole)
         return
+    message = words_of(members, answers.cases) if key[0] == "reject" else ""
     left = members
     for name, cases in why.items():
         mine, left = _take(left, cases)
