@@ -22,7 +22,7 @@ from safetensors_reference.rules.sarif import (
 )
 
 from .audit.inputs import AuditError
-from .audit.report import Finding, Implementation, Report, RuleRow
+from .audit.report import Finding, Report, RuleRow
 from .labels import CLEAN, LETTERS, OVERALL
 from .page.results import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
 from .severity import CONFORMANCE_ONLY, NOT_KNOWN, SECURITY_SEVERITY, SEVERITIES
@@ -208,28 +208,12 @@ def _statement(report: Report, index: int, artifact: str) -> dict[str, Any]:
     # Unsupported cases do not count as passes, but they do not prevent PASSED if they are declared.
     clean = implementation.word == CLEAN and implementation.ended == "complete" and not counts.warned
     failed = implementation.contradictions or counts.failed
-    return {
-        "_type": STATEMENT,
-        "subject": [
-            {"name": f"{implementation.name}@{implementation.version}", "digest": {"sha256": artifact}}
-        ],
-        "predicateType": PREDICATE,
-        "predicate": {
-            "result": "FAILED" if failed else "PASSED" if clean else "WARNED",
-            "configuration": _configuration(report, implementation),
-            **lists,
-        },
-    }
-
-
-def _configuration(report: Report, implementation: Implementation) -> list[dict[str, Any]]:
     settings = {
         "profile": implementation.profile,
         "limits": implementation.limits,
         "steps": implementation.steps,
         "suite": implementation.suite,
     }
-    counts = tally(implementation)
     numbers = {
         "due": counts.due,
         fine_words(report): counts.fine,
@@ -246,7 +230,18 @@ def _configuration(report: Report, implementation: Implementation) -> list[dict[
     }
     rules = {"name": "rules.toml+choices.toml", "digest": {"sha256": report.rule_book.sha256}}
     chosen = {"name": "settings", "digest": {"sha256": digest(settings)}, "annotations": settings}
-    return [corpus, rules, chosen]
+    return {
+        "_type": STATEMENT,
+        "subject": [
+            {"name": f"{implementation.name}@{implementation.version}", "digest": {"sha256": artifact}}
+        ],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "result": "FAILED" if failed else "PASSED" if clean else "WARNED",
+            "configuration": [corpus, rules, chosen],
+            **lists,
+        },
+    }
 
 
 def badges(report: Report) -> dict[str, dict[str, Any]]:

@@ -176,14 +176,6 @@ class _BaselineHead(_Entry, frozen=True, forbid_unknown_fields=True):
     inconsistent: tuple[str, ...] = ()
 
 
-class BaselineFile(NamedTuple):
-    """Content of a baseline file; ``inconsistent`` lists choices with known contradictions."""
-
-    implementation: str
-    entries: tuple[ExpectedFailure, ...]
-    inconsistent: tuple[str, ...]
-
-
 class Expectation(NamedTuple):
     """Whether a verdict is the one that the baseline lists, and the message about it."""
 
@@ -265,6 +257,10 @@ def _graded(signatures: Iterable[Signature]) -> list[str]:
     return [signature.text for signature in signatures if signature.sort != "choice"]
 
 
+BaselineFile = tuple[str, tuple[ExpectedFailure, ...], tuple[str, ...]]
+"""The name of the implementation, the entries, and the choices with known contradictions."""
+
+
 def read_baseline(path: Path, *, complete: bool = True) -> BaselineFile:
     """Read a baseline. Raises KnownError and OSError.
 
@@ -272,7 +268,7 @@ def read_baseline(path: Path, *, complete: bool = True) -> BaselineFile:
     """
     keys = ("expected", "case")
     head, entries = _read(f"baseline {path}", path, keys, ExpectedFailure, _BaselineHead, complete=complete)
-    return BaselineFile(head.implementation, tuple(entries), head.inconsistent)
+    return head.implementation, tuple(entries), head.inconsistent
 
 
 def existing_baseline(path: Path) -> BaselineFile:

@@ -239,8 +239,11 @@ def _what(group: Group, cases: Mapping[str, Case]) -> str:
     match aspect:
         case "accept":
             return _accepts(parts, title)
+        case "reject" if group.dtypes:
+            return f"{'does not write' if parts[0] == 'write' else 'rejects'} the {_dtypes(group)}"
         case "reject":
-            return _refuses(group, parts[0], title)
+            inputs = ": nearly all" if group.every else f" with {group.feature}" if group.feature else ""
+            return CAUSE_WORDS["rejects"][parts[0]] + (inputs or f": {title}")
         case "content":
             return _reports(group, parts, title, cases)
         case "property":
@@ -284,13 +287,6 @@ def _accepts(parts: Sequence[str], title: str) -> str:
     return f"accepts although {text}{inside}" + (f": {kind}" if kind not in ("", NOT_EXAMINED) else "")
 
 
-def _refuses(group: Group, where: str, title: str) -> str:
-    if group.dtypes:
-        return f"{'does not write' if where == 'write' else 'rejects'} the {_dtypes(group)}"
-    inputs = ": nearly all" if group.every else f" with {group.feature}" if group.feature else f": {title}"
-    return CAUSE_WORDS["rejects"][where] + inputs
-
-
 def _dtypes(group: Group) -> str:
     names = listed([feature_name(name) for name in group.dtypes], MAX_NAMED)
     return f"{'dtypes' if len(group.dtypes) > 1 else 'dtype'} {names}"
@@ -320,19 +316,18 @@ def _reports(group: Group, parts: Sequence[str], title: str, cases: Mapping[str,
 
 
 def _writes(parts: Sequence[str], title: str) -> str:
-    name, *code = parts
-    if name == INPUT:
-        return "changes, removes or replaces the file that it reads"
-    if name == ORDER:
-        return "gives an answer that depends on the files read before (order-dependent)"
-    if name == "valid":
-        broken = rule_book().codes.get(code[0], code[0]).partition(" (")[0] if code else ""
-        if not broken and title.startswith("IDX"):
-            return f"leaves a folder that violates {title}"
-        if broken:
-            return f"writes files that violate a rule: {broken}"
-        return f"does not write a valid file: {title}"
-    return f"fails a check after saving: {MEANINGS.get(name, name)}"
+    name, *codes = parts
+    if name != "valid":
+        others = {
+            INPUT: "changes, removes or replaces the file that it reads",
+            ORDER: "gives an answer that depends on the files read before (order-dependent)",
+        }
+        return others.get(name) or f"fails a check after saving: {MEANINGS.get(name, name)}"
+    if codes:
+        text = rule_book().codes.get(codes[0], codes[0])
+        return f"writes files that violate a rule: {text.partition(' (')[0]}"
+    folder = title.startswith("IDX")
+    return f"{'leaves a folder that violates' if folder else 'does not write a valid file:'} {title}"
 
 
 def advice_for(group: Group) -> str:

@@ -8,7 +8,7 @@ difference for wrong content. For valid inputs, the features that an input has m
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -28,7 +28,6 @@ from ..text import difference_class, message_class
 
 BLAMED = STRICT_FAILING - {"choice-inconsistent"}
 """Kinds of verdict whose cause can be found in a single row; a contradiction involves several rows."""
-PASS = badness("pass")
 MAX_EXPLAINED = 64 << 10
 """Maximum size in bytes of an input that is explained; all stored files of the corpus are smaller."""
 _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
@@ -99,14 +98,12 @@ def _failure(row: Row, part: dict[str, Any]) -> Failure:
 def all_failures(rows: Iterable[Row]) -> list[Failure]:
     """Return all failures, but omit a wrongly accepted ``open`` if ``read`` is worse for the same case."""
     every = [failure for row in rows for failure in failures(row)]
-    reading: dict[str, tuple[int, int]] = {}
+    reading: dict[str, tuple[int, int]] = defaultdict(lambda: badness("pass"))
     for f in every:
         if f.step == "read":
-            reading[f.case] = min(badness(f.verdict), reading.get(f.case, PASS))
+            reading[f.case] = min(badness(f.verdict), reading[f.case])
     return [
-        f
-        for f in every
-        if not (f.step == "open" and f.outcome == "accept" and reading.get(f.case, PASS) < badness(f.verdict))
+        f for f in every if f.step != "open" or f.outcome != "accept" or badness(f.verdict) <= reading[f.case]
     ]
 
 
@@ -123,7 +120,6 @@ _TYPES = re.compile(
 )
 _DEVIATIONS = re.compile("; (?:uninitialised memory|content differs from run to run): ")
 _LETTERS = re.compile(r"(?<![\w<])[A-Za-z](?![\w>])")
-_CONTENT = frozenset({"", "content", "metadata"})
 
 
 def mistake_key(failure: Failure, case: Case | None) -> Key:
@@ -166,17 +162,15 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
         return "end" if failure.outcome in ("crash", "hang", "exhausted") else "cost"
     if kind in ("harness-error", "late-reject"):
         return {"harness-error": "harness", "late-reject": "late"}[kind]
-    if failure.broken not in _CONTENT:
+    if failure.broken:
         return "property"
     if option in ("accept", "reject", "content", "cost", "exception"):
         return option
     if failure.detail.startswith("over budget"):
         return "cost"
     wrong = {"wrong-accept": "accept", "wrong-reject": "reject", "wrong-content": "content"}
-    if kind in wrong:
-        return wrong[kind]
-    if failure.outcome == "reject":
-        return "reject"
+    if kind in wrong or failure.outcome == "reject":
+        return wrong.get(kind, "reject")
     refusing = case is not None and case.expect is not None and case.expect.outcome == "reject"
     return "accept" if refusing else "content"
 
@@ -190,12 +184,10 @@ def realm(step: str) -> str:
 def _about(charged: str, case: Case | None) -> str:
     codes = [code for code in (case.codes if case else ()) if code != "UNCLASSIFIED"]
     rule = rule_book().rules.get(charged)
-    if codes[:1] in (["HDR_NOT_JSON"], ["ENT_BAD_INTEGER"]):
-        return codes[0]
-    mine = [code for code in codes if rule is not None and code in rule.codes]
-    if codes and not mine and rule is not None:
-        mine = list(rule.codes)  # the name of the fault must fit the rule that is shown with it
-    return (mine or codes or [charged])[0]
+    if not codes or rule is None or codes[0] in ("HDR_NOT_JSON", "ENT_BAD_INTEGER"):
+        return (codes or [charged])[0]
+    # The name of the fault must fit the rule that is shown with it.
+    return next((code for code in codes if code in rule.codes), (*rule.codes, codes[0])[0])
 
 
 def _small_input(case: Case) -> bytes | None:
@@ -285,19 +277,13 @@ def _expected(case: Case | None) -> dict[str, Any]:
 def shape_kind(failure: Failure, case: Case | None) -> str:
     """Return ``wrapped`` (dimensions to 32 bits) or ``rounded`` (to a double), or an empty string."""
     pairs = differing_reports(failure, case, "shape")
-    same = [
-        (g, w)
-        for got, want in pairs
-        if isinstance(got, list) and len(got) == len(want)
-        for g, w in zip(got, want, strict=True)
-    ]
+    lists = [(got, want) for got, want in pairs if isinstance(got, list) and len(got) == len(want)]
+    same = [pair for got, want in lists for pair in zip(got, want, strict=True)]
     if not same or not all(isinstance(g, int | float) for g, _ in same):
         return ""
     if all((int(g) - w) % 2**32 == 0 and abs(g) <= 2**32 for g, w in same):
         return "wrapped"
-    if all(float(g) == float(w) for g, w in same):
-        return "rounded"
-    return ""
+    return "rounded" if all(float(g) == float(w) for g, w in same) else ""
 
 
 def mask_letters(words: str) -> str:

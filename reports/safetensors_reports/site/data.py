@@ -82,13 +82,13 @@ class SiteData:
         return {bug["id"]: bug for bug in self.manifest.raw["field_bugs"]}
 
     @cached_property
-    def bugs_by_rule(self) -> dict[str, list[Row]]:
+    def bugs_by_rule(self) -> dict[str, dict[str, Row]]:
         out: dict[str, dict[str, Row]] = defaultdict(dict)
         for case in self.manifest.cases:
             for row in case.affects:
                 if row["bug"] in self.bugs:
                     out[case.rules[0]][row["bug"]] = self.bugs[row["bug"]]
-        return {rule: list(bugs.values()) for rule, bugs in out.items()}
+        return dict(out)
 
     @property
     def _listed(self) -> Iterator[tuple[str, Finding]]:
