@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from common import NAME, Settings, annotate, event, output, step, stop
+from common import Settings, annotate, checked_name, event, output, step, stop
 
 PROFILES = ("", "text", "official", "hardened")
 FAIL_ON = ("failures", "should", "security", "never")
@@ -72,12 +72,7 @@ def report_folder() -> str:
 
 def settings() -> Settings:
     """Return the checked inputs. Stops the step with an error if an input is invalid."""
-    name = text("name")
-    if not NAME.fullmatch(name):
-        stop(
-            "input name: must consist of at most 64 letters, digits, spaces, dots, underscores and hyphens, "
-            f"got {name!r}"
-        )
+    name = checked_name(text("name"))
     files = text("check", lines=True)
     if bool(text("implementation")) == bool(files):
         stop(

@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the option -I removes this folder from the path
 
-from common import LARGEST_JSON, NAME, annotate, event, read_regular, step, stop
+from common import LARGEST_JSON, annotate, checked_name, event, read_regular, step
 
 LIMIT = 65_000
 """Maximum length of a comment in characters. GitHub accepts 65,536."""
@@ -110,12 +110,7 @@ def put(number: int, marker: str, text: str) -> None:
 
 def main() -> None:
     """Post the comment. A failure is only a warning, because the job summary contains the report too."""
-    name, folder = os.environ["STC_NAME"], Path(os.environ["STC_REPORT"])
-    if not NAME.fullmatch(name):
-        stop(
-            "input name: must consist of at most 64 letters, digits, spaces, dots, underscores and hyphens, "
-            f"got {name!r}"
-        )
+    name, folder = checked_name(os.environ["STC_NAME"]), Path(os.environ["STC_REPORT"])
     marker = f"<!-- safetensors-conformance: {name} -->"
     try:
         match event():

@@ -76,6 +76,16 @@ class Settings:
         Path(self.work, "settings.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
+def checked_name(name: str) -> str:
+    """Return the input ``name``. Stops the step with an error if it is invalid."""
+    if not NAME.fullmatch(name):
+        stop(
+            "input name: must consist of at most 64 letters, digits, spaces, dots, underscores and hyphens, "
+            f"got {name!r}"
+        )
+    return name
+
+
 def load_settings() -> Settings:
     """Return the settings that the first step wrote."""
     return Settings(**read_json(Path(os.environ["STC_WORK"], "settings.json")))

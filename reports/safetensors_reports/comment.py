@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from safetensors_corpus.judging.verdicts import FAILING, badness, fails, kind_of
 
@@ -30,8 +30,7 @@ MAX_FINDINGS = 5
 MAX_LABEL = 40
 
 
-@dataclass(frozen=True)
-class _Failure:
+class _Failure(NamedTuple):
     verdict: str
     expected: bool
     label: str
@@ -119,22 +118,20 @@ def _choices(records: Sequence[RunRecord], labels: Sequence[str]) -> list[str]:
     taken: dict[str, dict[str, list[str]]] = {}
     for record, label in zip(records, labels, strict=True):
         for row in record.choices:
+            kind, _, options = row["verdict"].partition(":")
+            words = {"pass": "as the profile requires", "choice-inconsistent": "**inconsistent**"}.get(
+                kind, kind
+            )
+            if kind == "choice":
+                words = " or ".join(code(option, 40) for option in options.split("|")[:4])
             answers = taken.setdefault(row["choice"], {})
-            answers.setdefault(_answer(row["verdict"]), []).append(code(label, MAX_LABEL))
+            answers.setdefault(words, []).append(code(label, MAX_LABEL))
     lines = []
     for name, answers in taken.items():
-        parts = list(answers)
-        if len(records) > 1:
-            parts = [f"{text} ({listed(names, MAX_LABELS)})" for text, names in answers.items()]
+        several = len(records) > 1
+        parts = [f"{x} ({listed(names, MAX_LABELS)})" if several else x for x, names in answers.items()]
         lines.append(f"{code(name, 60)}: {'; '.join(parts[:MAX_LABELS])}")
     return lines
-
-
-def _answer(verdict: str) -> str:
-    kind, _, options = verdict.partition(":")
-    if kind == "choice":
-        return " or ".join(code(option, 40) for option in options.split("|")[:4])
-    return {"pass": "as the profile requires", "choice-inconsistent": "**inconsistent**"}.get(kind, kind)
 
 
 def summary_markdown(report: Report, previous: Report | None = None) -> str:

@@ -23,7 +23,7 @@ from safetensors_reference.check.statement import PREDICATE, STATEMENT
 from safetensors_reference.rules.cwe import CWE_NAMES
 
 from .audit.inputs import AuditError
-from .audit.report import Finding, Implementation, Report, RuleRow
+from .audit.report import Finding, Report, RuleRow
 from .labels import CLEAN, LETTERS, OVERALL
 from .page.results import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
 from .severity import CONFORMANCE_ONLY, NOT_KNOWN, SECURITY_SEVERITY, SEVERITIES
@@ -54,8 +54,9 @@ INCOMPLETE = RuleRow(
     codes=[],
 )
 """Rule for the problems of a run, which would otherwise look like a run without findings."""
-_LISTS = tuple(frozenset(LETTERS[kind] for kind in kinds) for kinds in (FINE, WARNED | {UNSUPPORTED}, FAILED))
-"""The letters that classify the cases in a statement as passed, warned (or unsupported), or failed."""
+_INCOMPLETE_ID = slug(INCOMPLETE.title)
+_LISTS = {"passedTests": FINE, "warnedTests": WARNED | {UNSUPPORTED}, "failedTests": FAILED}
+"""List of cases in a statement -> kinds of verdict of these cases."""
 _PROPERTIES = ("id", "implementation", "verdict", "severity", "difficulty", "case_count", "expected_failure")
 Json = dict[str, Any]
 
@@ -67,24 +68,31 @@ def sarif_log(report: Report) -> Json:
         about[slug(NOT_KNOWN)] = NO_RULE
     problems = [(who.label, text) for who in report.implementations for text in who.problems]
     if problems:
-        about[slug(INCOMPLETE.title)] = INCOMPLETE
-    rules = list(about)
-    index = {rule: i for i, rule in enumerate(rules)}
+        about[_INCOMPLETE_ID] = INCOMPLETE
+    index = {rule: i for i, rule in enumerate(about)}
     files: dict[str, Json] = {}
     results = [_result(finding, index[_rule_id(finding)], files) for finding in findings]
-    results += [_problem(*problem, index[slug(INCOMPLETE.title)], files) for problem in problems]
-    notes = [{"level": "warning", "message": message(text)} for text in report.caveats]
-    left = len(report.findings) - len(findings)
-    if left:
-        notes.append(
-            {"level": "warning", "message": message(f"this log leaves out {plural(left, 'more finding')}")}
-        )
+    results += [
+        {
+            "ruleId": _INCOMPLETE_ID,
+            "ruleIndex": index[_INCOMPLETE_ID],
+            "level": "error",
+            "message": message(f"{label}: {text}"),
+            "locations": [{"physicalLocation": {"artifactLocation": _artifact(CORPUS_URI, files)}}],
+            "partialFingerprints": {"problem/v1": digest([label, text])},
+        }
+        for label, text in problems
+    ]
+    caveats = list(report.caveats)
+    if left := len(report.findings) - len(findings):
+        caveats.append(f"this log leaves out {plural(left, 'more finding')}")
+    notes = [{"level": "warning", "message": message(text)} for text in caveats]
     driver = {
         "name": "stc report",
         "organization": "safetensors-conformance",
         "version": report.implementations[0].suite,
         "shortDescription": {"text": "Audits readers and writers of the safetensors format."},
-        "rules": [_rule(rule, about[rule], findings) for rule in rules],
+        "rules": [_rule(rule, row, findings) for rule, row in about.items()],
         "supportedTaxonomies": [{"name": "CWE", "index": 0}],
     }
     run = {
@@ -156,17 +164,6 @@ def _result(finding: Finding, rule_index: int, files: dict[str, Json]) -> Json:
     return out
 
 
-def _problem(label: str, text: str, rule_index: int, files: dict[str, Json]) -> Json:
-    return {
-        "ruleId": slug(INCOMPLETE.title),
-        "ruleIndex": rule_index,
-        "level": "error",
-        "message": message(f"{label}: {text}"),
-        "locations": [{"physicalLocation": {"artifactLocation": _artifact(CORPUS_URI, files)}}],
-        "partialFingerprints": {"problem/v1": digest([label, text])},
-    }
-
-
 def _artifact(uri: str, files: dict[str, Json]) -> Json:
     files.setdefault(uri, {"location": {"uri": uri}, "roles": ["analysisTarget"]})
     return {"uri": uri, "index": list(files).index(uri)}
@@ -179,9 +176,8 @@ def _location(finding: Finding, files: dict[str, Json]) -> Json:
     physical: Json = {"artifactLocation": _artifact(uri, files)}
     if stored:
         files[uri]["length"] = stored.size
-    where = stored.where if stored else None
-    if where:
-        physical["region"] = {"byteOffset": where.start, "byteLength": where.end - where.start}
+        if where := stored.where:
+            physical["region"] = {"byteOffset": where.start, "byteLength": where.end - where.start}
     location: Json = {"physicalLocation": physical}
     if evidence and not finding.redacted:
         location["logicalLocations"] = [{"fullyQualifiedName": evidence.case, "kind": "resource"}]
@@ -195,8 +191,7 @@ def statements(report: Report, artifacts: dict[str, str]) -> dict[str, dict[str,
     Raises AuditError for a missing artifact.
     """
     labels = [one.label for one in report.implementations]
-    missing = [label for label in labels if label not in artifacts]
-    if missing:
+    if missing := [label for label in labels if label not in artifacts]:
         raise AuditError(
             f"--intoto: every statement needs an artifact, but {visible(listed(missing, 4), 300)} has "
             "none; give the tested file with --artifact SELECTOR=FILE"
@@ -206,36 +201,20 @@ def statements(report: Report, artifacts: dict[str, str]) -> dict[str, dict[str,
 
 def _statement(report: Report, index: int, artifact: str) -> dict[str, Any]:
     implementation = report.implementations[index]
-    rows = [(row.case, row.verdicts[index]) for row in report.cases.rows]
-    lists = [[case for case, letter in rows if letter in letters] for letters in _LISTS]
+    lists = {}
+    for name, kinds in _LISTS.items():
+        letters = {LETTERS[kind] for kind in kinds}
+        lists[name] = [row.case for row in report.cases.rows if row.verdicts[index] in letters]
     counts = tally(implementation)
     # Unsupported cases do not count as passes, but they do not prevent PASSED if they are declared.
     clean = implementation.word == CLEAN and implementation.ended == "complete" and not counts.warned
     failed = implementation.contradictions or counts.failed
-    return {
-        "_type": STATEMENT,
-        "subject": [
-            {"name": f"{implementation.name}@{implementation.version}", "digest": {"sha256": artifact}}
-        ],
-        "predicateType": PREDICATE,
-        "predicate": {
-            "result": "FAILED" if failed else "PASSED" if clean else "WARNED",
-            "configuration": _configuration(report, implementation),
-            "passedTests": lists[0],
-            "warnedTests": lists[1],
-            "failedTests": lists[2],
-        },
-    }
-
-
-def _configuration(report: Report, implementation: Implementation) -> list[dict[str, Any]]:
     settings = {
         "profile": implementation.profile,
         "limits": implementation.limits,
         "steps": implementation.steps,
         "suite": implementation.suite,
     }
-    counts = tally(implementation)
     numbers = {
         "due": counts.due,
         fine_words(report): counts.fine,
@@ -252,7 +231,18 @@ def _configuration(report: Report, implementation: Implementation) -> list[dict[
     }
     rules = {"name": "rules.toml+choices.toml", "digest": {"sha256": report.rule_book.sha256}}
     chosen = {"name": "settings", "digest": {"sha256": digest(settings)}, "annotations": settings}
-    return [corpus, rules, chosen]
+    return {
+        "_type": STATEMENT,
+        "subject": [
+            {"name": f"{implementation.name}@{implementation.version}", "digest": {"sha256": artifact}}
+        ],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "result": "FAILED" if failed else "PASSED" if clean else "WARNED",
+            "configuration": [corpus, rules, chosen],
+            **lists,
+        },
+    }
 
 
 def badges(report: Report) -> dict[str, dict[str, Any]]:

@@ -103,8 +103,6 @@ FEATURES = (
 
 JSON, PAGE = "features.json", "features.md"
 FORMAT: Final = 1
-
-
 State = Literal["yes", "partly", "no", "unknown"]
 
 
@@ -142,12 +140,9 @@ class FeatureRun(Struct, frozen=True, forbid_unknown_fields=True):
     def cases(self, feature: Feature, manifest: Manifest) -> tuple[str, ...]:
         """Return the cases of a feature that were run, except cases that need another missing feature."""
         others = {*self.lacks} - {feature.id}
-        return tuple(
-            case
-            for case in feature.cases
-            if manifest.by_id[case].steps_for(self.steps, self.areas)
-            and others.isdisjoint(manifest.by_id[case].features)
-        )
+        cases = (manifest.by_id[name] for name in feature.cases)
+        fit = (case for case in cases if case.steps_for(self.steps, self.areas))
+        return tuple(case.id for case in fit if others.isdisjoint(case.features))
 
 
 class FeatureCell(Struct, frozen=True, forbid_unknown_fields=True):
@@ -271,7 +266,8 @@ def _state(feature: str, cases: Sequence[Sequence[Row]]) -> State:
     if all(_passes(row) for rows in cases for row in rows):
         return "yes"
     # Wrong content is not a missing feature.
-    refused = (any(not _passes(row) and _is_refused(row) for row in rows) for rows in cases)
+    failed = [[row["verdict"] for row in rows if not _passes(row)] for rows in cases]
+    refused = (any(kind_of(v) == "unsupported" or effect_of(v) == "reject" for v in vs) for vs in failed)
     return "no" if all(refused) else "partly"
 
 
@@ -279,10 +275,6 @@ def _passes(row: Row) -> bool:
     """Return whether a step handled a feature, regardless of the time and memory that it used."""
     failures = [failed["verdict"] for failed in row_failures(row) if failed.get("property") != "cost"]
     return kind_of(row["verdict"]) != "unsupported" and not any(map(fails, failures))
-
-
-def _is_refused(row: Row) -> bool:
-    return kind_of(row["verdict"]) == "unsupported" or effect_of(row["verdict"]) == "reject"
 
 
 def document(runs: Iterable[FeatureRun], manifest: Manifest) -> FeatureDocument:
@@ -311,20 +303,15 @@ def _entry(runs: list[FeatureRun], manifest: Manifest) -> EntryFeatures:
     cells = {}
     for feature in FEATURES:
         if state := newest.states.get(feature.id):
-            cells[feature.id] = FeatureCell(
-                state, *_since(feature.id, newest, older), newest.cases(feature, manifest)
-            )
+            first, after = newest.version, ""
+            for run in reversed(older) if state == "yes" else ():
+                before = run.states.get(feature.id)
+                if before != "yes":
+                    after = run.version if before in ("no", "partly") else ""
+                    break
+                first = run.version
+            cells[feature.id] = FeatureCell(state, first, after, newest.cases(feature, manifest))
     return EntryFeatures(newest.program, newest.entry, newest.kind, tuple(r.version for r in runs), cells)
-
-
-def _since(feature: str, newest: FeatureRun, older: list[FeatureRun]) -> tuple[str, str]:
-    first = newest.version
-    for run in reversed(older) if newest.states[feature] == "yes" else ():
-        state = run.states.get(feature)
-        if state != "yes":
-            return first, run.version if state in ("no", "partly") else ""
-        first = run.version
-    return first, ""
 
 
 def load_features(path: Path) -> FeatureDocument:

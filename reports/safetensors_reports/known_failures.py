@@ -176,14 +176,6 @@ class _BaselineHead(_Entry, frozen=True, forbid_unknown_fields=True):
     inconsistent: tuple[str, ...] = ()
 
 
-class BaselineFile(NamedTuple):
-    """Content of a baseline file; ``inconsistent`` lists choices with known contradictions."""
-
-    implementation: str
-    entries: tuple[ExpectedFailure, ...]
-    inconsistent: tuple[str, ...]
-
-
 class Expectation(NamedTuple):
     """Whether a verdict is the one that the baseline lists, and the message about it."""
 
@@ -209,16 +201,13 @@ class Baseline:
 
     def find(self, case_id: str) -> ExpectedFailure | None:
         """Return the entry for a case. An exact entry takes precedence over a glob."""
-        exact = self._exact.get(case_id)
-        if exact is not None:
-            return exact
-        return next((entry for entry in self._globs if entry.covers(case_id)), None)
+        globs = (entry for entry in self._globs if entry.covers(case_id))
+        return self._exact.get(case_id) or next(globs, None)
 
     def assess(self, case_id: str, step: str, verdict: str) -> Expectation | None:
         """Decide whether the verdict was expected. Returns None if no entry lists this step of the case."""
         entry = self.find(case_id)
-        listed = None if entry is None else entry.steps.get(step)
-        if entry is None or listed is None:
+        if entry is None or (listed := entry.steps.get(step)) is None:
             return None
         if listed == verdict:
             about = ", ".join(text for text in (entry.why, entry.issue) if text)
@@ -248,13 +237,12 @@ class Triage(NamedTuple):
     def weigh(self, signatures: Iterable[Signature], today: dt.date) -> dict[str, TriageState]:
         """Return signature -> state. A current entry takes precedence over an overdue one."""
         found: dict[str, TriageState] = {}
+        current_first = sorted(self.entries, key=lambda entry: entry.is_overdue(today))
         for text in _graded(signatures):
-            covering = [entry for entry in self.entries if entry.covers(text)]
-            if covering:
-                entry = min(covering, key=lambda e: e.is_overdue(today))
+            if entry := next((entry for entry in current_first if entry.covers(text)), None):
                 status: Status = "expired" if entry.is_overdue(today) else "known"
-                shown = entry.reason or entry.why
-                found[text] = TriageState(status, shown, entry.issue, str(entry.review_by))
+                why = entry.reason or entry.why
+                found[text] = TriageState(status, why, entry.issue, str(entry.review_by))
         return found
 
     def unmatched(self, signatures: Iterable[Signature]) -> list[str]:
@@ -269,6 +257,10 @@ def _graded(signatures: Iterable[Signature]) -> list[str]:
     return [signature.text for signature in signatures if signature.sort != "choice"]
 
 
+BaselineFile = tuple[str, tuple[ExpectedFailure, ...], tuple[str, ...]]
+"""The name of the implementation, the entries, and the choices with known contradictions."""
+
+
 def read_baseline(path: Path, *, complete: bool = True) -> BaselineFile:
     """Read a baseline. Raises KnownError and OSError.
 
@@ -276,7 +268,7 @@ def read_baseline(path: Path, *, complete: bool = True) -> BaselineFile:
     """
     keys = ("expected", "case")
     head, entries = _read(f"baseline {path}", path, keys, ExpectedFailure, _BaselineHead, complete=complete)
-    return BaselineFile(head.implementation, tuple(entries), head.inconsistent)
+    return head.implementation, tuple(entries), head.inconsistent
 
 
 def existing_baseline(path: Path) -> BaselineFile:

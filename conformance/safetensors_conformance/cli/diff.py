@@ -16,8 +16,8 @@ from msgspec import to_builtins
 from safetensors_corpus import Manifest
 from safetensors_reference.rules.book import PROFILES
 from safetensors_reports.differences.report import (
+    DiffDocument,
     DiffImplementation,
-    DiffReport,
     diff_markdown,
     diff_text,
     document,
@@ -181,7 +181,7 @@ def diff(
     )
     found = _report(sides, inputs, manifest, profile, known, problems, finished=finished, whole=whole)
     text, markdown = diff_text(found, show), diff_markdown(found)
-    hand_out("diff", to_builtins(document(found)), text, markdown, folder=report, as_json=as_json)
+    hand_out("diff", to_builtins(found), text, markdown, folder=report, as_json=as_json)
     raise SystemExit(130 if found.interrupted else found.exit_status)
 
 
@@ -213,7 +213,7 @@ def _report(
     *,
     finished: bool,
     whole: bool,
-) -> DiffReport:
+) -> DiffDocument:
     ran = [s for s in sides if s.runner.implementation is not None]
     names = names_of(ran)
     digest = manifest.digest if manifest is not None else "files"
@@ -227,7 +227,8 @@ def _report(
     listed = () if manifest is not None else tuple(item.id for item in inputs)
     gone = [d.input for d in found.found if d.about.subject == UNREADABLE]
     vanished = [f"{name}: the file disappeared or changed during the run" for name in gone]
-    return DiffReport(
+    return document(
+        found,
         suite=version("safetensors-conformance"),
         implementations=tuple(
             DiffImplementation(label, name, s.target.selector, i.version, i.language, i.steps)
@@ -236,7 +237,6 @@ def _report(
         ),
         source="files" if manifest is None else f"corpus {manifest.version}",
         given=len(inputs),
-        differences=found,
         standing=triage.weigh(signatures, dt.datetime.now(dt.UTC).date()),
         unmatched=tuple(triage.unmatched(signatures)) if whole and len(ran) == len(sides) else (),
         problems=(*problems, *_problems(sides, inputs, finished=finished), *vanished),

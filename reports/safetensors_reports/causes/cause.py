@@ -7,10 +7,11 @@ that have the feature.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.verdicts import badness, fails, kind_of
@@ -47,46 +48,30 @@ from .failures import (
     mask_letters,
     message_class_of,
     mistake_key,
-    own_words,
     realm,
 )
 
 TELLING_SHARE = 0.8
 """A feature explains the rejections if at least this share of the inputs that have it are rejected."""
 MIN_INPUTS = 10
-
-
-def telling_features(
-    refused: Mapping[str, frozenset[str]], read: Iterable[frozenset[str]]
-) -> dict[str, set[str]]:
-    fine = list(read)
-    if len(fine) < MIN_INPUTS:
-        return {}  # in a filtered run, every feature looks like an explanation
-    out: dict[str, set[str]] = {}
-    for name in CONFUSING:
-        with_it = {case for case, has in refused.items() if name in has}
-        others = sum(name in has for has in fine)
-        if with_it and len(with_it) >= TELLING_SHARE * (len(with_it) + others):
-            out[name] = with_it
-    return dict(sorted(out.items(), key=lambda item: -len(item[1])))
+"""In a filtered run, every feature looks like an explanation."""
 
 
 def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:
-    out: list[Group] = []
-    unexplained: list[Group] = []
-    for group in group_by_mistake(rows, cases):
-        (unexplained if group.key[0] in ("reject", "content") else out).append(group)
-        if group.key[0] in ("end", "harness"):
-            group.said = words_of(group.failures, cases)
-    if unexplained:
+    groups = group_by_mistake(rows, cases)
+    refused, misread = ([g for g in groups if g.key[0] == aspect] for aspect in ("reject", "content"))
+    out = [group for group in groups if group.key[0] not in ("reject", "content")]
+    if refused or misread:
         answers = Answers(rows, cases)
-        out += group_refusals([g for g in unexplained if g.key[0] == "reject"], answers)
-        out += group_misreadings([g for g in unexplained if g.key[0] == "content"], answers)
+        out += [*group_refusals(refused, answers), *group_misreadings(misread, answers)]
+    for group in out:
+        if group.key[0] in ("end", "harness", "reject") and not group.said:
+            group.said = words_of(group.failures, cases)
     return out
 
 
 def words_of(members: Iterable[Failure], cases: Mapping[str, Case]) -> str:
-    words = Counter(own_words(f.row, cases.get(f.case)) for f in members)
+    words = Counter(message_class_of(f.message, cases.get(f.case)) for f in members)
     return min(words, key=lambda w: (-words[w], w))
 
 
@@ -99,8 +84,8 @@ class Answers:
 
     def __init__(self, rows: Iterable[Row], cases: Mapping[str, Case]) -> None:
         self.cases = cases
-        self._good: set[tuple[str, str]] = set()
-        self._bad: set[tuple[str, str]] = set()
+        self._good: dict[str, set[str]] = defaultdict(set)
+        self._bad: dict[str, set[str]] = defaultdict(set)
         self._refused: set[tuple[str, Case]] = set()
         for row in rows:
             case = cases.get(row["case"])
@@ -109,11 +94,11 @@ class Answers:
             if case.expect.outcome == "reject":
                 if row["outcome"] == "reject":
                     self._refused.add((str(row.get("message") or ""), case))
-            elif row["outcome"] == "accept" and not failures(row):
-                self._good.add((realm(row["step"]), case.id))
             else:
-                self._bad.add((realm(row["step"]), case.id))
-        self._good -= self._bad
+                good = row["outcome"] == "accept" and not failures(row)
+                (self._good if good else self._bad)[realm(row["step"])].add(case.id)
+        for where, bad in self._bad.items():
+            self._good[where] -= bad
 
     @cached_property
     def _codes(self) -> dict[str, set[str]]:
@@ -127,33 +112,38 @@ class Answers:
         many = len(codes) >= MANY_CODES and len({code[:3] for code in codes}) >= MANY_AREAS
         return many or not words.strip(" #:.")
 
-    def lacking(self, where: str, concerned: set[str]) -> set[str]:
-        mine = Counter(name for case_id in concerned for name in dtypes(self.cases.get(case_id)))
-        good = [dtypes(self.cases.get(case_id)) for place, case_id in self._good if place == where]
-        others = [
-            dtypes(self.cases.get(case_id))
-            for place, case_id in self._bad
-            if place == where and case_id not in concerned
-        ]
-        if len(good) < MIN_INPUTS:
-            return set()
-        left = Counter(name for names in (*good, *others) for name in names)
-        return {name for name, count in mine.items() if count >= TELLING_SHARE * (count + left[name])}
+    def lacking(
+        self, where: str, members: list[Failure]
+    ) -> tuple[tuple[str, ...], list[Failure], list[Failure]]:
+        """Return the dtypes of which nearly all inputs fail, and the failures with and without them."""
+        concerned = {f.case for f in members}
+        mine = Counter(name for case in concerned for name in dtypes(self.cases.get(case)))
+        others = self._good[where] | (self._bad[where] - concerned)
+        left = Counter(name for case in others for name in dtypes(self.cases[case]))
+        lacks: set[str] = set()
+        if len(self._good[where]) >= MIN_INPUTS:
+            lacks = {name for name, n in mine.items() if n >= TELLING_SHARE * (n + left[name])}
+        with_them = {case for case in concerned if lacks & dtypes(self.cases.get(case))}
+        return tuple(sorted(lacks)), *_take(members, with_them)
 
     def nearly_all(self, where: str, concerned: set[str]) -> bool:
-        asked = {case_id for place, case_id in (*self._good, *self._bad) if place == where}
+        asked = self._good[where] | self._bad[where]
         mine = len(asked & concerned)
         return mine >= MIN_INPUTS and mine >= TELLING_SHARE * len(asked)
 
     def telling_features(self, concerned: Iterable[Failure]) -> tuple[dict[str, set[str]], int]:
-        looked = {f.case: features(self.cases.get(f.case)) for f in concerned if realm(f.step) == "file"}
-        known = {case: has for case, has in looked.items() if has is not None}
-        good = (
-            [features(self.cases[case]) for place, case in sorted(self._good) if place == "file"]
-            if known
-            else []
-        )
-        return telling_features(known, [has for has in good if has is not None]), len(known)
+        """Return feature -> cases that it explains, most cases first, and the number of examined cases."""
+        mine = {f.case: features(self.cases.get(f.case)) for f in concerned if realm(f.step) == "file"}
+        known = {case: has for case, has in mine.items() if has is not None}
+        read = [features(self.cases[case]) for case in self._good["file"]] if known else []
+        fine = [has for has in read if has is not None]
+        out: dict[str, set[str]] = {}
+        for name in CONFUSING if len(fine) >= MIN_INPUTS else ():
+            with_it = {case for case, has in known.items() if name in has}
+            others = sum(name in has for has in fine)
+            if with_it and len(with_it) >= TELLING_SHARE * (len(with_it) + others):
+                out[name] = with_it
+        return dict(sorted(out.items(), key=lambda item: -len(item[1]))), len(known)
 
 
 def _take(left: list[Failure], chosen: set[str]) -> tuple[list[Failure], list[Failure]]:
@@ -171,13 +161,9 @@ def group_refusals(groups: Sequence[Group], answers: Answers) -> Iterator[Group]
         if where in ("slice", "index") and ("file", words) in pools and not answers.general(words):
             pools["file", words] += pools.pop((where, words))
     for (where, words), members in pools.items():
-        lacks = answers.lacking(where, {f.case for f in members})
-        mine, pools[where, words] = _take(
-            members, {f.case for f in members if lacks & dtypes(answers.cases.get(f.case))}
-        )
+        lacks, mine, pools[where, words] = answers.lacking(where, members)
         if mine:
-            message = words_of(mine, answers.cases)
-            yield Group(("reject", where, words, "dtypes"), mine, tuple(sorted(lacks)), said=message)
+            yield Group(("reject", where, words, "dtypes"), mine, lacks)
     yield from _tripped("reject", pools, answers)
     for (where, words), members in pools.items():
         if members:
@@ -185,42 +171,38 @@ def group_refusals(groups: Sequence[Group], answers: Answers) -> Iterator[Group]
 
 
 def _tripped(aspect: str, pools: dict[tuple[str, str], list[Failure]], answers: Answers) -> Iterator[Group]:
-    files = [f for (where, _), members in pools.items() if where == "file" for f in members]
-    why, _ = answers.telling_features(files)
-    for name in why:
-        if name not in OF_TEXT:
-            continue
+    files = [pool for pool in pools if pool[0] == "file"]
+    why, _ = answers.telling_features(f for pool in files for f in pools[pool])
+    for name in [name for name in why if name in OF_TEXT]:
         mine: list[Failure] = []
-        for pool, members in pools.items():
-            if pool[0] == "file":
-                taken, pools[pool] = _take(members, why[name])
-                mine += taken
+        for pool in files:
+            taken, pools[pool] = _take(pools[pool], why[name])
+            mine += taken
         if mine:
-            message = words_of(mine, answers.cases) if aspect == "reject" else ""
-            yield Group((aspect, "file", "", name), mine, feature=name, said=message)
+            yield Group((aspect, "file", "", name), mine, feature=name)
 
 
 def _by_reason(
     key: tuple[str, str, str], members: list[Failure], answers: Answers, general: bool
 ) -> Iterator[Group]:
-    message = words_of(members, answers.cases) if key[0] == "reject" else ""
     if answers.nearly_all(key[1], {f.case for f in members}):
-        yield Group((*key, ""), members, said=message, every=True)
+        yield Group((*key, ""), members, every=True)
         return
     why, looked = answers.telling_features(members)
     whole = next((name for name, cases in why.items() if len(cases) == looked), "")
     if whole or not general:
-        yield Group((*key, whole), members, feature=whole, said=message)
+        yield Group((*key, whole), members, feature=whole)
         return
+    message = words_of(members, answers.cases) if key[0] == "reject" else ""
     left = members
     for name, cases in why.items():
         mine, left = _take(left, cases)
         if mine:
             yield Group((*key, name), mine, feature=name, said=message)
-    of_rule: dict[str, list[Failure]] = {}
+    by_rule: dict[str, list[Failure]] = {}
     for f in left:
-        of_rule.setdefault(f.rule, []).append(f)
-    for rule, mine in of_rule.items():
+        by_rule.setdefault(f.rule, []).append(f)
+    for rule, mine in by_rule.items():
         yield Group((*key, rule), mine, said=message)
 
 
@@ -234,10 +216,9 @@ def group_misreadings(groups: Sequence[Group], answers: Answers) -> Iterator[Gro
             yield group
     yield from _tripped("content", pools, answers)
     for (where, part), members in pools.items():
-        lacks = answers.lacking(where, {f.case for f in members})
-        mine, left = _take(members, {f.case for f in members if lacks & dtypes(answers.cases.get(f.case))})
+        lacks, mine, left = answers.lacking(where, members)
         if mine:
-            yield Group(("content", where, part), mine, tuple(sorted(lacks)))
+            yield Group(("content", where, part), mine, lacks)
         if left:
             yield from _by_reason(("content", where, part), left, answers, part != "metadata")
 
@@ -258,8 +239,11 @@ def _what(group: Group, cases: Mapping[str, Case]) -> str:
     match aspect:
         case "accept":
             return _accepts(parts, title)
+        case "reject" if group.dtypes:
+            return f"{'does not write' if parts[0] == 'write' else 'rejects'} the {_dtypes(group)}"
         case "reject":
-            return _refuses(group, parts[0], title)
+            inputs = ": nearly all" if group.every else f" with {group.feature}" if group.feature else ""
+            return CAUSE_WORDS["rejects"][parts[0]] + (inputs or f": {title}")
         case "content":
             return _reports(group, parts, title, cases)
         case "property":
@@ -272,7 +256,10 @@ def _what(group: Group, cases: Mapping[str, Case]) -> str:
         case "check":
             return f"does not keep a guarantee about loading onto a device: {CHECKS[parts[0]].about}"
         case "late":
-            return f"opens invalid files and fails only when reading them: {_codes(group, cases)}"
+            count = Counter(code for name in group.cases if name in cases for code in cases[name].codes[:1])
+            codes = [f"{code} {n:,}" for code, n in sorted(count.items(), key=lambda x: (-x[1], x[0]))]
+            text = listed(codes, MAX_NAMED) or "codes unknown"
+            return f"opens invalid files and fails only when reading them: {text}"
         case "exception":
             return f"rejects with an undocumented exception: {parts[0] or 'type unknown'}"
     return "the adapter failed"
@@ -298,16 +285,6 @@ def _accepts(parts: Sequence[str], title: str) -> str:
     if where == "write":
         return f"writes invalid input: {text}"
     return f"accepts although {text}{inside}" + (f": {kind}" if kind not in ("", NOT_EXAMINED) else "")
-
-
-def _refuses(group: Group, where: str, title: str) -> str:
-    if group.dtypes:
-        return f"{'does not write' if where == 'write' else 'rejects'} the {_dtypes(group)}"
-    if group.every:
-        return f"{CAUSE_WORDS['rejects'][where]}: nearly all"
-    if group.feature:
-        return f"{CAUSE_WORDS['rejects'][where]} with {group.feature}"
-    return f"{CAUSE_WORDS['rejects'][where]}: {title}"
 
 
 def _dtypes(group: Group) -> str:
@@ -339,25 +316,18 @@ def _reports(group: Group, parts: Sequence[str], title: str, cases: Mapping[str,
 
 
 def _writes(parts: Sequence[str], title: str) -> str:
-    name, *code = parts
-    if name == INPUT:
-        return "changes, removes or replaces the file that it reads"
-    if name == ORDER:
-        return "gives an answer that depends on the files read before (order-dependent)"
-    if name == "valid":
-        broken = rule_book().codes.get(code[0], code[0]).partition(" (")[0] if code else ""
-        if not broken and title.startswith("IDX"):
-            return f"leaves a folder that violates {title}"
-        if broken:
-            return f"writes files that violate a rule: {broken}"
-        return f"does not write a valid file: {title}"
-    return f"fails a check after saving: {MEANINGS.get(name, name)}"
-
-
-def _codes(group: Group, cases: Mapping[str, Case]) -> str:
-    count = Counter(code for name in group.cases if name in cases for code in cases[name].codes[:1])
-    order = sorted(count, key=lambda code: (-count[code], code))
-    return listed([f"{code} {count[code]:,}" for code in order], MAX_NAMED) or "codes unknown"
+    name, *codes = parts
+    if name != "valid":
+        others = {
+            INPUT: "changes, removes or replaces the file that it reads",
+            ORDER: "gives an answer that depends on the files read before (order-dependent)",
+        }
+        return others.get(name) or f"fails a check after saving: {MEANINGS.get(name, name)}"
+    if codes:
+        text = rule_book().codes.get(codes[0], codes[0])
+        return f"writes files that violate a rule: {text.partition(' (')[0]}"
+    folder = title.startswith("IDX")
+    return f"{'leaves a folder that violates' if folder else 'does not write a valid file:'} {title}"
 
 
 def advice_for(group: Group) -> str:
@@ -446,7 +416,6 @@ def _cause(group: Group, cases: Mapping[str, Case]) -> Cause:
     verdict = next(iter(verdicts))
     example = _example(group, cases)
     rules = group.rules
-    listed_cases = {f.case for f in group.failures if f.row.get("expected_failure")}
     new = {f.case for f in group.failures if not f.row.get("expected_failure")}
     return Cause(
         verdict=verdict,
@@ -460,7 +429,7 @@ def _cause(group: Group, cases: Mapping[str, Case]) -> Cause:
         steps=tuple(sorted({f.step for f in group.failures})),
         example=example.case,
         advice=visible(advice_for(group), COPIED),
-        expected=len(listed_cases - new),
+        expected=len(group.cases) - len(new),
     )
 
 
@@ -493,8 +462,14 @@ def _contradiction(choice: str, rows: list[Row], cases: Mapping[str, Case]) -> C
     title = f"{choice} ({about.title})" if about else choice
     answers = [r for r in rows if r.get("options")]
     answers.sort(key=lambda r: (cases[r["case"]].size if r["case"] in cases else 0, r["case"], r["step"]))
-    first, second = _apart(answers)
-    taken = [f"{'|'.join(row['options'])} in {row['case']}" for row in (first, second) if row is not None]
+    apart = (
+        pair
+        for pair in combinations(answers, 2)
+        if pair[0]["case"] != pair[1]["case"] and set(pair[0]["options"]).isdisjoint(pair[1]["options"])
+    )
+    shown = next(apart, answers[:1])
+    taken = [f"{'|'.join(row['options'])} in {row['case']}" for row in shown]
+    example, beside = [*(str(row["case"]) for row in shown), "", ""][:2]
     return Cause(
         verdict="choice-inconsistent",
         verdicts=(("choice-inconsistent", 1),),
@@ -505,18 +480,10 @@ def _contradiction(choice: str, rows: list[Row], cases: Mapping[str, Case]) -> C
         said="",
         cases=tuple(sorted({str(r["case"]) for r in rows})),
         steps=tuple(sorted({str(r["step"]) for r in rows})),
-        example=str(first["case"]) if first else "",
-        beside=str(second["case"]) if second else "",
+        example=example,
+        beside=beside,
         advice=ADVICE_BY_OUTCOME["contradiction"],
     )
-
-
-def _apart(rows: list[Row]) -> tuple[Row | None, Row | None]:
-    for i, one in enumerate(rows):
-        for other in rows[i + 1 :]:
-            if one["case"] != other["case"] and not set(one["options"]) & set(other["options"]):
-                return one, other
-    return (rows[0] if rows else None), None
 
 
 def command(header: Row, cause: Cause) -> str:

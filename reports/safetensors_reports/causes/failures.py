@@ -8,7 +8,7 @@ difference for wrong content. For valid inputs, the features that an input has m
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -28,7 +28,6 @@ from ..record.run import Row, row_failures
 
 BLAMED = STRICT_FAILING - {"choice-inconsistent"}
 """Kinds of verdict whose cause can be found in a single row; a contradiction involves several rows."""
-PASS = badness("pass")
 MAX_EXPLAINED = 64 << 10
 """Maximum size in bytes of an input that is explained; all stored files of the corpus are smaller."""
 _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
@@ -58,8 +57,8 @@ class Failure(NamedTuple):
         return str(self.row["outcome"])
 
     @property
-    def codes(self) -> list[str]:
-        return _CODE.findall(self.detail)
+    def message(self) -> str:
+        return str(self.row.get("message") or "")
 
 
 def failures(row: Row) -> list[Failure]:
@@ -84,10 +83,11 @@ OF_NO_RULE = (INPUT, ORDER)
 
 def _failure(row: Row, part: dict[str, Any]) -> Failure:
     name = str(part.get("property") or "")
+    rule = part.get("rule") or row.get("rule") or next(iter(row.get("rules") or ()), "")
     return Failure(
         row,
         str(part.get("verdict") or row["verdict"]),
-        "" if name in OF_NO_RULE else str(part.get("rule") or _rule(row)),
+        "" if name in OF_NO_RULE else str(rule),
         part.get("basis") or row.get("basis"),
         name if name in ("valid", *OF_NO_RULE) or name in RULES_OF else "",
         name if name in CHECKS else "",
@@ -95,21 +95,15 @@ def _failure(row: Row, part: dict[str, Any]) -> Failure:
     )
 
 
-def _rule(row: Row) -> str:
-    return str(row.get("rule") or next(iter(row.get("rules") or ()), ""))
-
-
 def all_failures(rows: Iterable[Row]) -> list[Failure]:
     """Return all failures, but omit a wrongly accepted ``open`` if ``read`` is worse for the same case."""
     every = [failure for row in rows for failure in failures(row)]
-    reading: dict[str, tuple[int, int]] = {}
+    reading: dict[str, tuple[int, int]] = defaultdict(lambda: badness("pass"))
     for f in every:
         if f.step == "read":
-            reading[f.case] = min(badness(f.verdict), reading.get(f.case, PASS))
+            reading[f.case] = min(badness(f.verdict), reading[f.case])
     return [
-        f
-        for f in every
-        if not (f.step == "open" and f.outcome == "accept" and reading.get(f.case, PASS) < badness(f.verdict))
+        f for f in every if f.step != "open" or f.outcome != "accept" or badness(f.verdict) <= reading[f.case]
     ]
 
 
@@ -124,9 +118,8 @@ _TYPES = re.compile(
     r"|bool(?:ean)?|half|double)(?:array|_t)?(?![A-Za-z#])",
     re.IGNORECASE,
 )
+_DEVIATIONS = re.compile("; (?:uninitialised memory|content differs from run to run): ")
 _LETTERS = re.compile(r"(?<![\w<])[A-Za-z](?![\w>])")
-_CONTENT = frozenset({"", "content", "metadata"})
-_INDEX, _WRITING = "index", "write"
 
 
 def mistake_key(failure: Failure, case: Case | None) -> Key:
@@ -139,13 +132,16 @@ def mistake_key(failure: Failure, case: Case | None) -> Key:
             area = "" if crash and failure.row.get("exception") else _about(failure.rule, case)[:3]
             return aspect, realm(failure.step), failure.outcome, message, area
         case "accept":
-            return aspect, *_accepted(failure.rule, case)
+            about = _about(failure.rule, case)
+            # Different code reads the keys of a header and those of an index.
+            where = {"IDX": "index", "WRT": "write"}.get(failure.rule[:3], "file")
+            return aspect, about, where, fault_kind(case, about)
         case "reject":
             return aspect, realm(failure.step), _class(failure, case), failure.rule
         case "content":
             return aspect, *_content(failure, case)
         case "property":
-            return aspect, failure.broken, *failure.codes[:1]
+            return aspect, failure.broken, *_CODE.findall(failure.detail)[:1]
         case "check":
             return aspect, failure.check
         case "cost":
@@ -166,17 +162,15 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
         return "end" if failure.outcome in ("crash", "hang", "exhausted") else "cost"
     if kind in ("harness-error", "late-reject"):
         return {"harness-error": "harness", "late-reject": "late"}[kind]
-    if failure.broken not in _CONTENT:
+    if failure.broken:
         return "property"
     if option in ("accept", "reject", "content", "cost", "exception"):
         return option
     if failure.detail.startswith("over budget"):
         return "cost"
     wrong = {"wrong-accept": "accept", "wrong-reject": "reject", "wrong-content": "content"}
-    if kind in wrong:
-        return wrong[kind]
-    if failure.outcome == "reject":
-        return "reject"
+    if kind in wrong or failure.outcome == "reject":
+        return wrong.get(kind, "reject")
     refusing = case is not None and case.expect is not None and case.expect.outcome == "reject"
     return "accept" if refusing else "content"
 
@@ -190,50 +184,46 @@ def realm(step: str) -> str:
 def _about(charged: str, case: Case | None) -> str:
     codes = [code for code in (case.codes if case else ()) if code != "UNCLASSIFIED"]
     rule = rule_book().rules.get(charged)
-    if codes[:1] in (["HDR_NOT_JSON"], ["ENT_BAD_INTEGER"]):
-        return codes[0]
-    mine = [code for code in codes if rule is not None and code in rule.codes]
-    if codes and not mine and rule is not None:
-        mine = list(rule.codes)  # the name of the fault must fit the rule that is shown with it
-    return (mine or codes or [charged])[0]
+    if not codes or rule is None or codes[0] in ("HDR_NOT_JSON", "ENT_BAD_INTEGER"):
+        return (codes or [charged])[0]
+    # The name of the fault must fit the rule that is shown with it.
+    return next((code for code in codes if code in rule.codes), (*rule.codes, codes[0])[0])
 
 
-@lru_cache(maxsize=1 << 15)
-def _accepted(rule: str, case: Case | None) -> Key:
-    about = _about(rule, case)
-    area = rule[:3]
-    # Different code reads the keys of a header and those of an index.
-    where = _INDEX if area == "IDX" else _WRITING if area == "WRT" else "file"
-    return about, where, fault_kind(case, about) if case is not None else ""
+def _small_input(case: Case) -> bytes | None:
+    if case.input.file is None or case.size > MAX_EXPLAINED:
+        return None
+    try:
+        return case.read_input()
+    except ManifestError:
+        return None
 
 
-def _kind(data: bytes, code: str) -> str:
+def fault_kind(case: Case | None, code: str) -> str:
+    if case is None or code not in ("HDR_NOT_JSON", "ENT_BAD_INTEGER", "HDR_BAD_START"):
+        return ""
+    data = None if case.input.files else _small_input(case)
+    if data is None:
+        return NOT_EXAMINED
     seen = explain(data)
     fault = next((f for f in (*seen.faults, *seen.tolerated) if f.code == code), None)
     if fault is None:
         return ""
-    text = data[fault.start : fault.end]
-    if code == "ENT_BAD_INTEGER":
-        return _first_fitting(_INTEGERS, text.decode("ascii", "replace"))
+    text = data[fault.start : fault.end].decode("utf-8", "replace")
     if code == "HDR_BAD_START":
-        return "whitespace" if text.strip(b" \t\r\n") == b"" else ""
-    return {
-        "HDR-14": "raw control characters in strings",
-        "HDR-18": "numbers that do not fit into a double",
-    }.get(fault.rule) or _token_kind(text.decode("utf-8", "replace"))
+        return "" if text.strip(" \t\r\n") else "whitespace"
+    if code == "ENT_BAD_INTEGER":
+        return _first_fitting(_INTEGERS, text)
+    kind = _OF_RULES.get(fault.rule) or _first_fitting(_TOKENS, text)
+    if not kind and text[:1].isalpha():
+        return "words that JSON does not allow"
+    return kind or ("other characters between tokens" if text and not " " < text[0] <= "~" else "")
 
 
-def fault_kind(case: Case, code: str) -> str:
-    if code not in ("HDR_NOT_JSON", "ENT_BAD_INTEGER", "HDR_BAD_START"):
-        return ""
-    if case.input.file is None or case.input.files or case.size > MAX_EXPLAINED:
-        return NOT_EXAMINED
-    try:
-        return _kind(case.read_input(), code)
-    except ManifestError:
-        return NOT_EXAMINED
-
-
+_OF_RULES = {
+    "HDR-14": "raw control characters in strings",
+    "HDR-18": "numbers that do not fit into a double",
+}
 _INTEGERS = {
     r"-0\Z": "minus zero",
     r"-[0-9]+\Z": "negative numbers",
@@ -256,18 +246,11 @@ def _first_fitting(kinds: dict[str, str], text: str) -> str:
     return next((kind for form, kind in kinds.items() if re.match(form, text)), "")
 
 
-def _token_kind(text: str) -> str:
-    kind = _first_fitting(_TOKENS, text)
-    if not kind and text[:1].isalpha():
-        return "words that JSON does not allow"
-    return kind or ("other characters between tokens" if text and not " " < text[0] <= "~" else "")
-
-
 def _content(failure: Failure, case: Case | None) -> Key:
     where = realm(failure.step)
+    part = difference_class(_DEVIATIONS.split(failure.detail)[0])
     if where != "file":
-        return where, difference_class(_difference(failure)) if where == "write" else "", failure.rule
-    part = difference_class(_difference(failure))
+        return where, part if where == "write" else "", failure.rule
     if part in ("dtype", "nbytes"):
         return where, part
     if part == "shape":
@@ -276,10 +259,6 @@ def _content(failure: Failure, case: Case | None) -> Key:
     if part == "metadata":
         return where, part, "missing" if " is missing" in failure.detail else "other"
     return where, part, "", failure.rule
-
-
-def _difference(failure: Failure) -> str:
-    return re.split(r"; (?:uninitialised memory|content differs from run to run): ", failure.detail)[0]
 
 
 def differing_reports(failure: Failure, case: Case | None, field: str) -> list[tuple[Any, Any]]:
@@ -298,61 +277,34 @@ def _expected(case: Case | None) -> dict[str, Any]:
 def shape_kind(failure: Failure, case: Case | None) -> str:
     """Return ``wrapped`` (dimensions to 32 bits) or ``rounded`` (to a double), or an empty string."""
     pairs = differing_reports(failure, case, "shape")
-    same = [
-        (g, w)
-        for got, want in pairs
-        if isinstance(got, list) and len(got) == len(want)
-        for g, w in zip(got, want, strict=True)
-    ]
+    lists = [(got, want) for got, want in pairs if isinstance(got, list) and len(got) == len(want)]
+    same = [pair for got, want in lists for pair in zip(got, want, strict=True)]
     if not same or not all(isinstance(g, int | float) for g, _ in same):
         return ""
     if all((int(g) - w) % 2**32 == 0 and abs(g) <= 2**32 for g, w in same):
         return "wrapped"
-    if all(float(g) == float(w) for g, w in same):
-        return "rounded"
-    return ""
+    return "rounded" if all(float(g) == float(w) for g, w in same) else ""
 
 
-def own_words(row: Row, case: Case | None) -> str:
-    return message_class_of(str(row.get("message") or ""), case)
-
-
-@lru_cache(maxsize=1 << 14)
 def mask_letters(words: str) -> str:
     """Mask single letters, because most tensor names in the corpus are a single letter."""
     return _LETTERS.sub("#", words)
 
 
 def _class(failure: Failure, case: Case | None) -> str:
-    return mask_letters(own_words(failure.row, case))
+    return mask_letters(message_class_of(failure.message, case))
 
 
 def message_class_of(message: str, case: Case | None) -> str:
     """Return the class of a message about the input of a case; names of types become ``<type>``."""
-    text = _without_places(message[:2000])
-    stem, names = _marks(case)
+    text = _ADDRESSES.sub("#", " ".join(_PATHS.sub(r"\1", message[:2000]).split()))
+    stem = case.input.file.stem if case is not None and case.input.file is not None else ""
     if stem and stem in text:
         text = re.sub(rf"{re.escape(stem)}(\.\w+)*", "#", text)
-    text = text.replace("file.safetensors", "#")
-    return _without_types(text, tuple([name for name in names if name in text]))
-
-
-# This is cached because many runs, and readers with the same parser, repeat the same messages.
-@lru_cache(maxsize=1 << 16)
-def _without_places(message: str) -> str:
-    return _ADDRESSES.sub("#", " ".join(_PATHS.sub(r"\1", message).split()))
-
-
-@lru_cache(maxsize=1 << 16)
-def _without_types(text: str, names: tuple[str, ...]) -> str:
-    return _TYPES.sub("<type>", message_class(text, names, MAX_CLASS))
-
-
-@lru_cache(maxsize=1 << 14)
-def _marks(case: Case | None) -> tuple[str, tuple[str, ...]]:
-    stem = case.input.file.stem if case is not None and case.input.file is not None else ""
     names = [str(row["name"]) for row in _expected(case).get("tensors", ())]
-    return stem, tuple(name for name in names if name not in DTYPE_BITS)[:200]
+    names = [name for name in names if name not in DTYPE_BITS][:200]
+    text = message_class(text.replace("file.safetensors", "#"), names, MAX_CLASS)
+    return _TYPES.sub("<type>", text)
 
 
 MAX_WORDINGS = 30
@@ -377,12 +329,10 @@ class Group:
 
     @property
     def rules(self) -> list[str]:
-        count: Counter[str] = Counter()
-        worst: dict[str, tuple[int, int]] = {}
+        ranks: dict[str, list[tuple[int, int]]] = {}
         for rule, verdict, _ in {(f.rule, f.verdict, f.case) for f in self.failures if f.rule}:
-            count[rule] += 1
-            worst[rule] = min(badness(verdict), worst.get(rule, badness(verdict)))
-        return sorted(count, key=lambda r: (worst[r], -count[r], r))
+            ranks.setdefault(rule, []).append(badness(verdict))
+        return sorted(ranks, key=lambda rule: (min(ranks[rule]), -len(ranks[rule]), rule))
 
     def verdicts(self) -> dict[str, int]:
         of_case: dict[str, list[str]] = {}
@@ -466,13 +416,8 @@ OF_TEXT = frozenset(
 @lru_cache(maxsize=1 << 14)
 def features(case: Case | None) -> frozenset[str] | None:
     """Return the features of a case's file, without its dtypes; None unless it is a small valid file."""
-    if case is None or case.kind != "read" or case.input.file is None or case.size > MAX_EXPLAINED:
-        return None
-    try:
-        data = case.read_input()
-    except ManifestError:
-        return None
-    draft = Draft.of(data)
+    data = _small_input(case) if case is not None and case.kind == "read" else None
+    draft = None if data is None else Draft.of(data)
     return None if draft is None else frozenset(n for n in CONFUSING if FEATURES[n].is_in(draft))
 
 

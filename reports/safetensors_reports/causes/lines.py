@@ -17,18 +17,6 @@ WIDTH = 100
 _INDENT = " " * 8
 
 
-def headline(cause: Cause) -> str:
-    """Return the verdict and the cause in one line: ``wrong-accept: accepts although ... (OFF-08)``."""
-    return f"{visible(cause.verdict, 40)}: {cause_text(cause)}"
-
-
-def verdict_numbers(cause: Cause) -> str:
-    """Return the case counts by verdict, such as ``41 wrong-reject, 4 not-strict``, if there are several."""
-    if len(cause.verdicts) < 2:
-        return ""
-    return ", ".join(f"{count:,} {visible(verdict, 40)}" for verdict, count in cause.verdicts)
-
-
 def described(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
     """Return the causes that ``cause_lines`` describes.
 
@@ -44,12 +32,16 @@ def cause_lines(
     bad = described(found, strict=strict)
     expected = [cause for cause in found if cause.is_expected]
     if not bad:
-        return _expected_lines(expected, limit)
+        count = plural(_cases(expected), "case")
+        title = f"CAUSES OF THE EXPECTED FAILURES of {count}: {len(expected):,}, worst first"
+        lines = [line for cause in expected[:limit] for line in _title_lines(cause)]
+        return [title, *lines, *_rest_lines(expected, limit)] if expected else []
     lines = [f"LIKELY CAUSES of {_cases(bad):,} failing cases: {len(bad):,}, worst first"]
     for cause in bad[:limit]:
         lines += _title_lines(cause)
-        rows = [("", verdict_numbers(cause)), ("said: ", cause.said), ("fix: ", cause.advice)]
-        for label, text in rows:
+        numbers = [f"{count:,} {visible(verdict, 40)}" for verdict, count in cause.verdicts]
+        counts = ", ".join(numbers) if len(numbers) > 1 else ""
+        for label, text in (("", counts), ("said: ", cause.said), ("fix: ", cause.advice)):
             if text:
                 lines += _wrapped(label + text, _INDENT, _INDENT + " " * len(label))
         lines.append(f"{_INDENT}{command(header, cause)}")
@@ -61,18 +53,9 @@ def cause_lines(
     return [*lines, *(f"{_INDENT}{title}: {_counted(group)}" for title, group in others.items() if group)]
 
 
-def _expected_lines(expected: Sequence[Cause], limit: int | None) -> list[str]:
-    if not expected:
-        return []
-    count = plural(_cases(expected), "case")
-    lines = [f"CAUSES OF THE EXPECTED FAILURES of {count}: {len(expected):,}, worst first"]
-    for cause in expected[:limit]:
-        lines += _title_lines(cause)
-    return lines + _rest_lines(expected, limit)
-
-
 def _title_lines(cause: Cause) -> list[str]:
-    return _wrapped(headline(cause), f"{len(cause.cases):>6,}  ", _INDENT)
+    text = f"{visible(cause.verdict, 40)}: {cause_text(cause)}"
+    return _wrapped(text, f"{len(cause.cases):>6,}  ", _INDENT)
 
 
 def _rest_lines(all_causes: Sequence[Cause], limit: int | None) -> list[str]:
@@ -93,8 +76,7 @@ def _wrapped(text: str, first: str, others: str) -> list[str]:
 
 def _counted(found: Sequence[Cause]) -> str:
     cases = Counter[str]()
-    for cause in found:
-        for verdict, count in cause.verdicts:
-            cases[kind_of(verdict)] += count
+    for verdict, count in (pair for cause in found for pair in cause.verdicts):
+        cases[kind_of(verdict)] += count
     numbers = ", ".join(f"{visible(kind, 40)} {count:,}" for kind, count in cases.items())
     return f"{plural(len(found), 'cause')} ({numbers})"

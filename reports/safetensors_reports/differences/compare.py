@@ -155,34 +155,29 @@ def outcome_of(row: Row) -> str:
 
 
 def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
-    contents: list[Mapping[str, Any]] = []
-    answers = []
+    answers: list[_Answer] = []
     for label, row in rows:
         content = row.get("content") or {}
-        same = next((one for one in contents if one is content or one == content), None)
-        if same is None:
-            contents.append(content)
-        answers.append(_Answer(label, outcome_of(row), content if same is None else same))
+        seen = (answer.content for answer in answers)
+        same = next((one for one in seen if one is content or one == content), content)
+        answers.append(_Answer(label, outcome_of(row), same))
     return answers
 
 
 def _disagreements(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
     found: dict[Pair, Kind] = {}
-    accepters = [a for a in answers if a.outcome == "accept"]
-    contents = {id(a.content): a.content for a in accepters}
+    contents = {id(a.content): a.content for a in answers if a.outcome == "accept"}
     apart = {
         frozenset((a, b))
         for a, b in combinations(contents, 2)
         if first_disagreement(contents[a], contents[b]) is not None
     }
-    for a, b in combinations(accepters, 2) if apart else ():
-        if frozenset((id(a.content), id(b.content))) in apart:
-            found[a.label, b.label] = "content"
-    place = {answer.label: i for i, answer in enumerate(answers)}
-    for b in answers:
-        for a in accepters if b.outcome in REFUSING else ():
-            first = place[a.label] < place[b.label]
-            found[(a.label, b.label) if first else (b.label, a.label)] = "verdict"
+    for a, b in combinations(answers, 2):
+        if a.outcome == b.outcome == "accept":
+            if apart and frozenset((id(a.content), id(b.content))) in apart:
+                found[a.label, b.label] = "content"
+        elif "accept" in (a.outcome, b.outcome) and not REFUSING.isdisjoint((a.outcome, b.outcome)):
+            found[a.label, b.label] = "verdict"
     return found
 
 
@@ -208,16 +203,14 @@ def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) ->
     if not split:
         return dict.fromkeys(labels, letter(0))
     groups: list[list[str]] = []
-    for answer in sorted(accepters, key=lambda a: (-_value_count(a.content), labels.index(a.label))):
-        if answer.label not in split:
-            continue
-        fits = (g for g in groups if not any(_differ(answer.label, x, disagreements) for x in g))
-        home = next(fits, None)
-        if home is None:
-            groups.append([answer.label])
-        else:
+    for answer in sorted(accepters, key=lambda a: -_value_count(a.content)):
+        if answer.label in split:
+            fits = (g for g in groups if not any(_differ(answer.label, x, disagreements) for x in g))
+            home = next(fits, [])
             home.append(answer.label)
-    groups.sort(key=lambda g: min(labels.index(x) for x in g))
+            if len(home) == 1:
+                groups.append(home)
+    groups.sort(key=lambda g: min(map(labels.index, g)))
     letters = {x: letter(i) for i, group in enumerate(groups) for x in group}
     return {x: letters.get(x, "?") for x in labels}
 

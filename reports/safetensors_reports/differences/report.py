@@ -9,18 +9,19 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from safetensors_corpus.typed import Count
 from safetensors_reference import rule_book
 
 from ..templates import render, render_lines
 from ..text import COPIED, code, join_counts, listed, plural, visible
-from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Kind
-from .signatures import NO_VOTE, SORTS, Differences, Disagreement, Signature, Sort
+from .compare import NO_ANSWER, REFUSING, Comparison, Kind
+from .signatures import NO_VOTE, SORTS, Differences, Sort
 
 MAX_ROWS = 30
 MAX_SKELETONS = 20
@@ -33,7 +34,6 @@ HEADLINES: dict[Sort, str] = {
     "unsafe": "UNSAFE",
     "choice": "open choice",
 }
-Members = tuple[Disagreement, ...]
 Status = Literal["new", "known", "expired", "choice"]
 
 
@@ -229,97 +229,68 @@ class DiffDocument(Struct, frozen=True):
     answers: dict[str, Answers]
 
 
-@dataclass(frozen=True)
-class DiffReport:
-    """All results of one differential run; ``listed`` contains the inputs given by path."""
-
-    suite: str
-    implementations: tuple[DiffImplementation, ...]
-    source: str
-    given: int
-    differences: Differences
-    standing: Mapping[str, TriageState] = field(default_factory=dict)
-    unmatched: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    interrupted: bool = False
-    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    listed: tuple[str, ...] = ()
-
-    def standing_of(self, signature: Signature) -> TriageState:
-        if signature.sort == "choice":
-            return TriageState("choice")
-        return self.standing.get(signature.text, TriageState("new"))
-
-    def with_status(self, *wanted: Status) -> list[tuple[Signature, TriageState]]:
-        rows = [(s, self.standing_of(s)) for s in self.differences.signatures()]
-        return [(s, standing) for s, standing in rows if standing.status in wanted]
-
-    @property
-    def counts(self) -> dict[Sort, int]:
-        found = Counter(d.sort for d in self.differences.found)
-        return {sort: found[sort] for sort in SORTS}
-
-    @property
-    def exit_status(self) -> Literal[0, 1, 2]:
-        """2 if something could not be run, 1 if there are new or overdue signatures, and otherwise 0."""
-        if self.problems:
-            return 2
-        return 1 if self.with_status("new", "expired") else 0
-
-
-def document(report: DiffReport) -> DiffDocument:
-    differences = report.differences
-    unanswered = differences.shared - differences.compared
-    inputs = InputsPart(report.given, differences.compared, unanswered, differences.left_out)
+def document(
+    found: Differences,
+    *,
+    suite: str,
+    implementations: tuple[DiffImplementation, ...],
+    source: str,
+    given: int,
+    standing: Mapping[str, TriageState] = MappingProxyType({}),
+    unmatched: tuple[str, ...] = (),
+    problems: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
+    interrupted: bool = False,
+    answers: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    listed: Iterable[str] = (),
+) -> DiffDocument:
+    """Return the document of one run; ``listed`` contains the inputs given by path."""
+    counts = Counter(d.sort for d in found.found)
+    signatures = []
+    for s in found.signatures():
+        state = TriageState("choice") if s.sort == "choice" else standing.get(s.text, TriageState("new"))
+        why = (state.reason, state.issue, state.review_by) if state.reason else ()
+        signatures.append(SignatureRow(s.text, s.sort, state.status, s.inputs, *why))
+    is_new = any(row.status in ("new", "expired") for row in signatures)
     return DiffDocument(
         diff=1,
-        suite=report.suite,
-        implementations=report.implementations,
-        source=report.source,
-        inputs=inputs,
-        interrupted=report.interrupted,
-        exit_status=report.exit_status,
-        counts=BySort(**report.counts),
-        signatures=tuple(_signature(s, report.standing_of(s)) for s in differences.signatures()),
-        disagreements=tuple(_disagreement(d, report) for d in differences.found),
-        clusters=tuple(ClusterRow(c.kind, c.vector, c.cases) for c in differences.clusters()),
+        suite=suite,
+        implementations=implementations,
+        source=source,
+        inputs=InputsPart(given, found.compared, found.shared - found.compared, found.left_out),
+        interrupted=interrupted,
+        exit_status=2 if problems else 1 if is_new else 0,
+        counts=BySort(**{sort: counts[sort] for sort in SORTS}),
+        signatures=tuple(signatures),
+        disagreements=tuple(
+            DisagreementRow(
+                input=d.input,
+                title=d.about.title,
+                sort=d.sort,
+                signature=d.signature,
+                subject=d.about.subject,
+                choice=d.about.choice or None,
+                vector=d.vector,
+                dissenter=d.dissenter,
+                difference=d.difference or None,
+                between=d.between,
+                unsafe=d.unsafe,
+                answers=dict(answers.get(d.input, {})),
+            )
+            for d in found.found
+        ),
+        clusters=tuple(ClusterRow(c.kind, c.vector, c.cases) for c in found.clusters()),
         dissenters=tuple(
             DissenterRow(label, n["content"], n["verdict"], n["unsafe"], n["choice"])
-            for label, n in differences.dissenters().items()
+            for label, n in found.dissenters().items()
         ),
         pairs=tuple(
-            PairRow(pair, n["content"], n["verdict"], n["choice"]) for pair, n in differences.pairs().items()
+            PairRow(pair, n["content"], n["verdict"], n["choice"]) for pair, n in found.pairs().items()
         ),
-        unmatched=report.unmatched,
-        problems=report.problems,
-        notes=report.notes,
-        answers={x: dict(report.answers[x]) for x in report.listed if x in report.answers},
-    )
-
-
-def _signature(signature: Signature, standing: TriageState) -> SignatureRow:
-    row = SignatureRow(signature.text, signature.sort, standing.status, signature.inputs)
-    if not standing.reason:
-        return row
-    why = {"reason": standing.reason, "issue": standing.issue, "review_by": standing.review_by}
-    return structs.replace(row, **why)
-
-
-def _disagreement(d: Disagreement, report: DiffReport) -> DisagreementRow:
-    return DisagreementRow(
-        input=d.input,
-        title=d.about.title,
-        sort=d.sort,
-        signature=d.signature,
-        subject=d.about.subject,
-        choice=d.about.choice or None,
-        vector=d.vector,
-        dissenter=d.dissenter,
-        difference=d.difference or None,
-        between=d.between,
-        unsafe=d.unsafe,
-        answers=dict(report.answers.get(d.input, {})),
+        unmatched=unmatched,
+        problems=problems,
+        notes=notes,
+        answers={x: dict(answers[x]) for x in listed if x in answers},
     )
 
 
@@ -335,28 +306,26 @@ def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
     return render_lines("splits.txt", comparison=comparison, tables=tables, limit=limit)
 
 
-def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
-    alone = report.differences.dissenters().items()
+def diff_text(report: DiffDocument, limit: int = 10) -> list[str]:
     tables = {
-        "alone against all others": [(visible(label, 60), numbers) for label, numbers in alone],
-        "pairs": [(_pair(pair), numbers) for pair, numbers in _pairs(report)],
+        "alone against all others": [(visible(row.label, 60), row) for row in report.dissenters],
+        "pairs": [(_pair(row.between), row) for row in _pairs(report)],
     }
-    found = {d.input: d for d in report.differences.found}
+    found = {d.input: d for d in report.disagreements}
     rank = {name: i for i, name in enumerate(found)}
-    rows = []
-    for name in sorted(report.listed, key=lambda x: rank.get(x, len(rank))):
-        answers = {label: in_words(answer) for label, answer in report.answers.get(name, {}).items()}
+    files = []
+    for name in sorted(report.answers, key=lambda x: rank.get(x, len(rank))):
+        answers = {label: in_words(answer) for label, answer in report.answers[name].items()}
         kinds = sorted({words.partition(":")[0] for words in answers.values()})
-        rows.append((name, found.get(name), answers, kinds))
-    return render_lines(
-        "diff.txt", **_values(report), tables=tables, files=rows, limit=limit, HEADLINES=HEADLINES
-    )
+        files.append((name, found.get(name), answers, kinds))
+    values = _values(report) | {"tables": tables, "files": files, "limit": limit, "HEADLINES": HEADLINES}
+    return render_lines("diff.txt", **values)
 
 
-def diff_markdown(report: DiffReport) -> str:
+def diff_markdown(report: DiffDocument) -> str:
     alone = [
-        f"{code(x, 60)} (content {n['content']:,}, verdict {n['verdict']:,}, choice {n['choice']:,})"
-        for x, n in report.differences.dissenters().items()
+        f"{code(row.label, 60)} (content {row.content:,}, verdict {row.verdict:,}, choice {row.choice:,})"
+        for row in report.dissenters
     ]
     page = render(
         "diff.md",
@@ -370,25 +339,30 @@ def diff_markdown(report: DiffReport) -> str:
     return page.rstrip("\n") + "\n"
 
 
-def _values(report: DiffReport) -> dict[str, Any]:
-    differences = report.differences
-    known = {d.input: d for d in differences.found}
-    clusters: dict[Kind, list[tuple[Cluster, Members]]] = {kind: [] for kind in KINDS}
-    for cluster in differences.clusters():
-        clusters[cluster.kind].append((cluster, tuple(known[case] for case in cluster.cases)))
-    choices: dict[str, list[Disagreement]] = {}
-    for d in differences.of("choice"):
-        choices.setdefault(d.about.choice, []).append(d)
-    unsafe = []
-    for label, ends in differences.unsafe().items():
-        counts = join_counts(Counter(outcome for _, outcome in ends), ", ")
-        unsafe.append((label, counts, [name for name, _ in ends]))
+def _values(report: DiffDocument) -> dict[str, Any]:
+    found = {d.input: d for d in report.disagreements}
+    clusters: dict[Kind, list[list[DisagreementRow]]] = {kind: [] for kind in KINDS}
+    for cluster in report.clusters:
+        clusters[cluster.kind].append([found[name] for name in cluster.inputs])
+    choices: dict[str, list[DisagreementRow]] = {}
+    ends: dict[str, dict[str, str]] = {}
+    for d in report.disagreements:
+        if d.sort == "choice":
+            choices.setdefault(d.choice or "", []).append(d)
+        for label in d.unsafe:
+            ends.setdefault(label, {})[d.input] = d.vector[label]
+    examples: dict[tuple[Sort, str], DisagreementRow] = {}
+    for d in sorted(report.disagreements, key=lambda d: (not d.difference, len(d.input), d.input)):
+        examples.setdefault((d.sort, d.signature), d)
     return {
         "report": report,
         "SORTS": SORTS,
         "clusters": clusters,
         "choices": sorted(choices.items(), key=lambda x: (-len(x[1]), x[0])),
-        "unsafe": unsafe,
+        "unsafe": [(label, join_counts(Counter(of.values()), ", "), list(of)) for label, of in ends.items()],
+        "with_status": lambda *wanted: [
+            (row, examples[row.sort, row.signature]) for row in report.signatures if row.status in wanted
+        ],
         "subjects": _subjects,
         "cause_of": _cause_of,
         "again": _again,
@@ -412,17 +386,16 @@ def _pair(labels: Iterable[str], limit: int = 200) -> str:
     return visible(" / ".join(visible(x, 60) for x in labels), limit)
 
 
-def _pairs(report: DiffReport) -> list[tuple[tuple[str, str], Counter[Sort]]]:
-    return [(pair, n) for pair, n in report.differences.pairs().items() if any(n.values())]
+def _pairs(report: DiffDocument) -> list[PairRow]:
+    return [row for row in report.pairs if row.content or row.verdict or row.choice]
 
 
-def _subjects(members: Iterable[Disagreement]) -> str:
-    counts = Counter(d.about.subject for d in members).most_common()
+def _subjects(members: Iterable[DisagreementRow]) -> str:
+    counts = Counter(d.subject for d in members).most_common()
     return listed([f"{visible(name, 80)} ({n:,})" for name, n in counts], MAX_SUBJECTS)
 
 
-def _cause_of(signature: Signature) -> str:
-    subject = signature.found[0].about.subject
+def _cause_of(subject: str) -> str:
     book = rule_book()
     meanings = [book.codes[code].partition(" (")[0] for code in subject.split("+") if code in book.codes]
     if meanings:
@@ -433,7 +406,7 @@ def _cause_of(signature: Signature) -> str:
     return words.get(subject, visible(subject, 200))
 
 
-def _again(report: DiffReport, example: Disagreement) -> str:
+def _again(report: DiffDocument, example: DisagreementRow) -> str:
     answered = {token: x for x, token in reversed(example.vector.items()) if token not in NO_VOTE}
     labels = example.between or tuple(answered.values())
     selectors = {one.label: one.selector for one in report.implementations}

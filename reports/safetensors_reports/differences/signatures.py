@@ -79,10 +79,6 @@ class Signature:
     def inputs(self) -> tuple[str, ...]:
         return tuple(sorted(d.input for d in self.found))
 
-    @property
-    def example(self) -> Disagreement:
-        return min(self.found, key=lambda d: (not d.difference, len(d.input), d.input))
-
 
 @dataclass(frozen=True)
 class Differences:
@@ -93,9 +89,6 @@ class Differences:
     compared: int
     shared: int
     left_out: int
-
-    def of(self, sort: Sort) -> tuple[Disagreement, ...]:
-        return tuple(d for d in self.found if d.sort == sort)
 
     def signatures(self) -> tuple[Signature, ...]:
         groups: dict[tuple[Sort, str], list[Disagreement]] = {}
@@ -117,13 +110,6 @@ class Differences:
                 counts.setdefault(d.dissenter, Counter())[d.sort] += 1
         rank = sorted(counts.items(), key=lambda x: (-x[1]["content"], -x[1]["verdict"], x[0]))
         return dict(rank)
-
-    def unsafe(self) -> dict[str, list[tuple[str, str]]]:
-        out: dict[str, list[tuple[str, str]]] = {}
-        for d in self.found:
-            for label in d.unsafe:
-                out.setdefault(label, []).append((d.input, d.vector[label]))
-        return out
 
     def pairs(self) -> dict[tuple[str, str], Counter[Sort]]:
         rows: dict[tuple[str, str], Counter[Sort]] = {

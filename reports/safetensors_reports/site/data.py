@@ -82,13 +82,13 @@ class SiteData:
         return {bug["id"]: bug for bug in self.manifest.raw["field_bugs"]}
 
     @cached_property
-    def bugs_by_rule(self) -> dict[str, list[Row]]:
+    def bugs_by_rule(self) -> dict[str, dict[str, Row]]:
         out: dict[str, dict[str, Row]] = defaultdict(dict)
         for case in self.manifest.cases:
             for row in case.affects:
                 if row["bug"] in self.bugs:
                     out[case.rules[0]][row["bug"]] = self.bugs[row["bug"]]
-        return {rule: list(bugs.values()) for rule, bugs in out.items()}
+        return dict(out)
 
     @property
     def _listed(self) -> Iterator[tuple[str, Finding]]:
@@ -117,25 +117,16 @@ class SiteData:
     @cached_property
     def smallest(self) -> dict[str, list[Case]]:
         """Up to three small cases per required fault code, preferably cases with a file and no other code."""
-        by_code: dict[str, list[Case]] = defaultdict(list)
-        for case in self.manifest.cases:
-            for code in case.expect.codes if case.expect is not None else ():
-                by_code[code].append(case)
 
         def order(case: Case) -> tuple[object, ...]:
-            codes = case.expect.codes if case.expect is not None else ()
-            without = case.input.file is None
-            return (
-                case.area == COMBINED,
-                case.kind != "read",
-                len(codes),
-                case.heavy,
-                without,
-                case.size,
-                case.id,
-            )
+            unusual = (case.area == COMBINED, case.kind != "read", len(case.codes), case.heavy)
+            return *unusual, case.input.file is None, case.size, case.id
 
-        return {code: sorted(cases, key=order)[:3] for code, cases in by_code.items()}
+        by_code: dict[str, list[Case]] = defaultdict(list)
+        for case in sorted((c for c in self.manifest.cases if c.expect is not None), key=order):
+            for code in case.codes:
+                by_code[code].append(case)
+        return {code: cases[:3] for code, cases in by_code.items()}
 
     @property
     def tested(self) -> list[Program]:

@@ -44,7 +44,7 @@ _ACCESSIBLE = {
 _PAGES = "stc_pages"
 _SHARED = "shared.css"
 _OPTIONS: dict[str, Any] = {
-    "extensions": ["myst_parser", __name__],
+    "extensions": ["myst_parser", "sphinx.ext.githubpages", __name__],
     "project": "safetensors conformance",
     "html_title": "safetensors conformance",
     "html_theme": "furo",
@@ -88,7 +88,6 @@ def build_site(data: SiteData, output: Path) -> int:
         _sphinx(pages, source, target)
         for path in [*target.rglob("*.map"), target / "objects.inv", target / ".buildinfo"]:
             path.unlink(missing_ok=True)
-        (target / ".nojekyll").touch()
         css = style_sheet("base", "comparison_table")
         light, dark = re.findall(r":root(\{--.*?\})", css)[:2]
         (target / "_static" / _SHARED).write_text(

@@ -42,18 +42,14 @@ class Links:
     """Factory for the links of one page."""
 
     def __init__(self, data: SiteData, page: str) -> None:
-        self._data = data
+        self.data = data
         self._up = "../" * page.count("/")
-
-    @property
-    def repository(self) -> str:
-        return self._data.repository
-
-    def page(self, address: str, text: str) -> Markup:
-        return Markup('<a href="{}">{}</a>').format(self._up + address, visible(text, 400))
 
     def address(self, address: str) -> str:
         return self._up + address
+
+    def page(self, address: str, text: str) -> Markup:
+        return Markup('<a href="{}">{}</a>').format(self.address(address), visible(text, 400))
 
     def outside(self, url: str, text: str = "") -> Markup:
         shown = visible(text or url, 200)
@@ -62,27 +58,27 @@ class Links:
         return Markup('<a href="{}">{}</a>').format(visible(url, 500), shown)
 
     def rule(self, rule: str, text: str = "") -> Markup:
-        if rule not in self._data.book.rules:
+        if rule not in self.data.book.rules:
             return escape(visible(text or rule))
         return self.page(f"{rule_page(rule)}.html#{rule}", text or rule)
 
     def case(self, case_id: str, text: str = "") -> Markup:
-        case = self._data.manifest.by_id.get(case_id)
+        case = self.data.manifest.by_id.get(case_id)
         if case is None:
             return Markup("<code>{}</code>").format(visible(case_id))
         return self.page(f"{case_page(case)}.html#{case_anchor(case)}", text or case_id)
 
     def code(self, code: str) -> Markup:
-        return self.page(f"faults.html#{code}", code) if code in self._data.book.codes else escape(code)
+        return self.page(f"faults.html#{code}", code) if code in self.data.book.codes else escape(code)
 
-    def choice(self, choice: str, text: str = "") -> Markup:
-        return self.page(f"choices.html#choice-{choice}", text or choice)
+    def choice(self, choice: str) -> Markup:
+        return self.page(f"choices.html#choice-{choice}", choice)
 
     def bug(self, bug: str) -> Markup:
         return self.page(f"bugs.html#{bug}", bug)
 
     def program(self, name: str, text: str = "") -> Markup:
-        if name not in self._data.reports:
+        if name not in self.data.reports:
             return escape(visible(text or name))
         return self.page(f"programs/{slug(name)}.html", text or name)
 
@@ -90,11 +86,10 @@ class Links:
         url = reference_url(reference)
         return escape(visible(reference)) if url is None else self.outside(url, reference)
 
-    def file(self, path: str, text: str = "") -> Markup:
-        shown = Markup("<code>{}</code>").format(visible(text or path))
-        if not self._data.repository:
-            return shown
-        return Markup('<a href="{}">{}</a>').format(f"{self._data.repository}/blob/main/{path}", shown)
+    def file(self, path: str) -> Markup:
+        shown = Markup("<code>{}</code>").format(visible(path))
+        link = Markup('<a href="{}">{}</a>').format(f"{self.data.repository}/blob/main/{path}", shown)
+        return link if self.data.repository else shown
 
     def text(self, text: str) -> Markup:
         return self.markup(escape(visible(text, 4000)))
@@ -107,36 +102,36 @@ class Links:
         out = []
         for part in source.split(";"):
             named = re.search(r"([\w.-]+/[\w.-]+)#\d", part)
-            repository = named.group(1) if named else OFFICIAL_REPOSITORY
-
-            def thread(match: re.Match[str], repository: str = repository) -> str:
-                return str(self.outside(f"https://github.com/{repository}/issues/{match[2]}", match[0]))
-
-            out.append(re.sub(r"([\w.-]+/[\w.-]+)?(?<!&)#(\d+)", thread, str(self.text(part))))
+            threads = f"https://github.com/{named[1] if named else OFFICIAL_REPOSITORY}/issues"
+            pieces = re.split(r"((?:[\w.-]+/[\w.-]+)?(?<!&)#\d+)", str(self.text(part)))
+            for i in range(1, len(pieces), 2):
+                pieces[i] = str(self.outside(f"{threads}/{pieces[i].rpartition('#')[2]}", pieces[i]))
+            out.append("".join(pieces))
         return Markup(";".join(out))  # noqa: S704 - each part is escaped by text()
 
 
 GENERATED = {
-    "docs/rules.md": "rules/index.html",
-    "docs/disputed.md": "disputed.html",
-    "docs/field-bugs.md": "bugs.html",
-    "docs/trophies.md": "trophies.html",
-    "reports/published/README.md": "programs/index.html",
-    "reports/published/features.md": "features.html",
-    "reports/published": "programs/index.html",
-    "README.md": "index.html",
+    "docs/rules.md": "rules/index",
+    "docs/disputed.md": "disputed",
+    "docs/field-bugs.md": "bugs",
+    "docs/trophies.md": "trophies",
+    "reports/published/README.md": "programs/index",
+    "reports/published/features.md": "features",
+    "reports/published": "programs/index",
+    "README.md": "index",
 }
 """File of the checkout -> page of the site with the same data."""
-BESIDE = {"CONTRIBUTING.md": "contributing", "SECURITY.md": "security-policy", "CHANGELOG.md": "changelog"}
+BESIDE = {
+    "CONTRIBUTING.md": "docs/contributing",
+    "SECURITY.md": "docs/security-policy",
+    "CHANGELOG.md": "docs/changelog",
+}
 
 
 def page_of(path: str) -> str | None:
-    if path in GENERATED:
-        return GENERATED[path].removesuffix(".html")
-    if path in BESIDE:
-        return f"docs/{BESIDE[path]}"
     folder, name = posixpath.split(path)
-    return f"docs/{name[:-3]}" if folder in ("docs", "docs/decisions") and name.endswith(".md") else None
+    own = f"docs/{name[:-3]}" if folder in ("docs", "docs/decisions") and name.endswith(".md") else None
+    return (GENERATED | BESIDE).get(path, own)
 
 
 @dataclass(frozen=True)
@@ -165,7 +160,8 @@ class Document:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(self.path), name))
         page = page_of(path)
         if page is None:
-            return f"{to.repository}/blob/main/{path}" if to.repository else to.address("docs/index.html")
+            repository = to.data.repository
+            return f"{repository}/blob/main/{path}" if repository else to.address("docs/index.html")
         if path == "docs/rules.md":
             return to.address(_in_rules(anchor))
         kept = anchor and (path not in GENERATED or anchor.startswith("point-"))

@@ -195,17 +195,30 @@ def fault_files(data: SiteData) -> Iterator[tuple[str, Case]]:
 
 def all_pages(data: SiteData) -> Iterator[Page]:
     entry = SearchEntry("top", "Conformance of safetensors software", "page")
+    features = SearchEntry("top", "Features by version", "page")
+    choices = [
+        SearchEntry(f"choice-{choice.id}", f"{choice.id} {choice.title}", "choice")
+        for choice in data.book.choices.values()
+    ]
+    bugs = [
+        SearchEntry(bug["id"], f"{bug['id']} {bug['project']}: {bug['trigger']}", "bug")
+        for bug in data.bugs.values()
+    ]
+    projects: dict[str, list[Any]] = defaultdict(list)
+    for bug in data.trophies.bugs:
+        if data.trophies.sightings[bug["id"]]:
+            projects[bug["project"]].append(bug)
     parts = [
         list(_programs(data)),
-        [rendered(data, "features", "features", [SearchEntry("top", "Features by version", "page")])],
+        [rendered(data, "features", "features", [features])],
         list(_rules(data)),
         [_faults(data)],
         list(_cases(data)),
         list(_releases(data)),
-        [_choices(data)],
+        [rendered(data, "choices", "choices", choices)],
         [rendered(data, "disputed", "disputed")],
-        [_bugs(data)],
-        [_trophies(data)],
+        [rendered(data, "bugs", "bugs", bugs)],
+        [rendered(data, "trophies", "trophies", projects=projects)],
         list(_documents(data)),
     ]
     children = [part[0].name for part in parts]
@@ -316,36 +329,29 @@ def _cases(data: SiteData) -> Iterator[Page]:
         order = sorted(groups.items(), key=lambda item: (AREA_OF_RULES.get(item[0][:3]) != area, item[0]))
         entries = [SearchEntry(case_anchor(case), f"{case.id} {case.title}", "case") for case in cases]
         yield rendered(data, page, "cases_area", entries, area=area, cases=cases, groups=order)
-    yield from _combined(data, {page: cases for page, cases in sorted(by_page.items()) if page not in plain})
+    if areas[COMBINED]:
+        yield from _combined(data, {page: by_page[page] for page in sorted(by_page) if page not in plain})
 
 
 def _combined(data: SiteData, by_page: dict[str, list[Case]]) -> Iterator[Page]:
-    if not by_page:
-        return
     topics: dict[str, dict[str, list[Case]]] = {page: defaultdict(list) for page in by_page}
     for page, cases in by_page.items():
         for case in cases:
             topics[page][case.title.partition(": ")[0].rstrip(".")].append(case)
     yield rendered(data, f"cases/{COMBINED}", "combined", topics=topics)
-    for page, found in topics.items():
-        cases = by_page[page]
+    for page, cases in by_page.items():
+        rule = cases[0].rules[0]
         yield rendered(
-            data, page, "combined_rule", rule=cases[0].rules[0], cases=cases, topics=found, indexed=False
+            data, page, "combined_rule", indexed=False, rule=rule, cases=cases, topics=topics[page]
         )
 
 
 def _releases(data: SiteData) -> Iterator[Page]:
-    pages = [
-        rendered(
-            data,
-            history_page(name),
-            "history",
-            [SearchEntry("top", f"{name} releases: what changed", "releases")],
-            name=name,
-            runs=series(ledger.runs),
-        )
-        for name, ledger in data.ledgers.items()
-    ]
+    pages = []
+    for name, ledger in data.ledgers.items():
+        entry = SearchEntry("top", f"{name} releases: what changed", "releases")
+        runs = series(ledger.runs)
+        pages.append(rendered(data, history_page(name), "history", [entry], name=name, runs=runs))
     for trend in data.trends:
         entry = SearchEntry("top", f"{trend.implementation} releases", "releases")
         pages.append(rendered(data, f"releases/{release_page(trend)}", "trend", [entry], trend=trend))
@@ -353,36 +359,10 @@ def _releases(data: SiteData) -> Iterator[Page]:
     yield from pages
 
 
-def _choices(data: SiteData) -> Page:
-    entries = [
-        SearchEntry(f"choice-{choice.id}", f"{choice.id} {choice.title}", "choice")
-        for choice in data.book.choices.values()
-    ]
-    return rendered(data, "choices", "choices", entries)
-
-
-def _bugs(data: SiteData) -> Page:
-    entries = [
-        SearchEntry(bug["id"], f"{bug['id']} {bug['project']}: {bug['trigger']}", "bug")
-        for bug in data.bugs.values()
-    ]
-    return rendered(data, "bugs", "bugs", entries)
-
-
-def _trophies(data: SiteData) -> Page:
-    projects: dict[str, list[Any]] = defaultdict(list)
-    for bug in data.trophies.bugs:
-        if data.trophies.sightings[bug["id"]]:
-            projects[bug["project"]].append(bug)
-    return rendered(data, "trophies", "trophies", projects=projects)
-
-
 def _documents(data: SiteData) -> Iterator[Page]:
     documents = {document.page: document for document in documents_of(data.root)}
     index = documents.pop("docs/index")
     for document in (index, *documents.values()):
-        to = Links(data, document.page)
+        target = partial(document.target, to=Links(data, document.page))
         children = tuple(documents) if document is index else ()
-        yield Page(
-            document.page, document.markdown, children=children, target=partial(document.target, to=to)
-        )
+        yield Page(document.page, document.markdown, children=children, target=target)
