@@ -1,7 +1,5 @@
 """Adapter for Accelerate's ``load_state_dict`` and ``load_checkpoint_in_model``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

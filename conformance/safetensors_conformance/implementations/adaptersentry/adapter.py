@@ -1,7 +1,5 @@
 """Adapter for AdapterSentry's ``open_adapter``, which makes an inventory of a file without loading data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import lacking

@@ -1,7 +1,5 @@
 """Adapter for candle's Python binding: ``load_safetensors`` and ``save_safetensors``."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adapter for ComfyUI's checkpoint loader, ``load_torch_file`` in ``comfy/utils.py``."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adapters that read unencrypted files with CryptoTensors, a fork of the official library."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

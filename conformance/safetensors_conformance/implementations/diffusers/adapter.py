@@ -1,7 +1,5 @@
 """Adapters for Diffusers' ``from_pretrained``, and for its functions that find shards and read files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

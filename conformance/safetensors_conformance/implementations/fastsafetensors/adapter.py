@@ -1,7 +1,5 @@
 """Adapters for fastsafetensors without GPUDirect Storage: its multi-file loader and ``fastsafe_open``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Adapter for ``georefine_verify.sources.read_safetensors_header``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from georefine_verify.sources import LocalFile, read_safetensors_header

@@ -1,7 +1,5 @@
 """Adapter for ``gguf.utility.SafetensorsLocal``, which llama.cpp uses to convert models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adapter for ``grit.scan.scan_file``, which lists tensors and violations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from grit.scan import SEV_VIOLATION, ScanReport, scan_file

@@ -1,7 +1,5 @@
 """Adapter for Hayward's ``ModelFileScanner``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from hayward import ModelFileScanner

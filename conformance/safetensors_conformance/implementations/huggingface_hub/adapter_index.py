@@ -1,7 +1,5 @@
 """Adapter for huggingface_hub's functions that load and save torch tensors with the official library."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

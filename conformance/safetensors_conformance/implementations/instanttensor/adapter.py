@@ -1,7 +1,5 @@
 """Adapter for InstantTensor's ``safe_open``, which needs a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adapter for MindSpore's ``load_checkpoint`` with safetensors files."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import given

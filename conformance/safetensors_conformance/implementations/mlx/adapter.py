@@ -1,7 +1,5 @@
 """Adapter for ``mlx.core.load`` and ``mlx.core.save_safetensors``, on the CPU."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from typing import Any
 

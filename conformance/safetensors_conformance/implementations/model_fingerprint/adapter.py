@@ -1,7 +1,5 @@
 """Adapter for the command ``model-fingerprint`` and its parser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

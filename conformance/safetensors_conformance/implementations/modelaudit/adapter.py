@@ -1,7 +1,5 @@
 """Adapter for ModelAudit's ``scan_file``, which selects a scanner by the content of the file."""
 
-from __future__ import annotations
-
 import os
 
 from stc_host.library import call, marked

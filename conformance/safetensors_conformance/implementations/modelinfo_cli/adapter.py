@@ -1,7 +1,5 @@
 """Adapter for the command ``modelinfo`` and its parser."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import command

@@ -1,7 +1,5 @@
 """Adapter for ``modelvet.verify_path``."""
 
-from __future__ import annotations
-
 import modelvet
 from stc_host.library import attribute, call, marked
 

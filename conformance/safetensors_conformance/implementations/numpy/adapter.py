@@ -1,7 +1,5 @@
 """Adapter for ``numpy.savez``."""
 
-from __future__ import annotations
-
 import numpy as np
 from safetensors.numpy import load_file
 from stc_host.library import call, marked

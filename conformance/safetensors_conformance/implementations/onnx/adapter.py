@@ -1,7 +1,5 @@
 """Adapter for ``onnx.save_model`` with one file for each tensor."""
 
-from __future__ import annotations
-
 import onnx
 from onnx import helper, numpy_helper
 from safetensors.numpy import load_file

@@ -1,7 +1,5 @@
 """Adapters for onnx-safetensors: ``save_file``, ``load_file``, and the reader that ``load_file`` uses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

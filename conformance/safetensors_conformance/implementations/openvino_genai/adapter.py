@@ -1,7 +1,5 @@
 """Adapter for OpenVINO GenAI's ``Adapter``, which uses a C parser to read LoRA adapters."""
 
-from __future__ import annotations
-
 import lacking
 import openvino_genai
 from stc_host.library import call, marked

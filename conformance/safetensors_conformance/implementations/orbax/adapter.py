@@ -1,7 +1,5 @@
 """Adapter for Orbax's v1 ``load`` with the layout for safetensors files."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adapters for PaddleFormers' own reader, a module that does not need Paddle."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cut_out

@@ -1,7 +1,5 @@
 """Adapter for PaddleNLP's own reader, a module that does not need Paddle."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cut_out

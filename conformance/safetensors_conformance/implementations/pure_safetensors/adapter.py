@@ -1,7 +1,5 @@
 """Adapter for ``pure_safetensors.SafeTensors``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import lacking

@@ -1,7 +1,5 @@
 """Adapter for ``quantbenchx.profile_safetensors``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from quantbenchx import profile_safetensors

@@ -1,7 +1,5 @@
 """Adapters for this project's own strict reader and writer, and for its reader of files over HTTP."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

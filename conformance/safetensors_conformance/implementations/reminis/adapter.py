@@ -1,7 +1,5 @@
 """Adapter for Reminis' ``safetensors_to_sqlite`` and its tensor reader."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

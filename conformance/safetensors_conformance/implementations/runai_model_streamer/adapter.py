@@ -1,7 +1,5 @@
 """Adapter for ``SafetensorsStreamer`` in the Run:ai Model Streamer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

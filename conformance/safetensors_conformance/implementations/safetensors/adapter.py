@@ -1,7 +1,5 @@
 """Adapters for the official library: bytes in memory, NumPy from a file, and safe_open with NumPy."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import importlib

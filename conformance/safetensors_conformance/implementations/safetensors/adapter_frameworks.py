@@ -1,7 +1,5 @@
 """Adapters for the official library's modules for JAX, PaddlePaddle, MLX and TensorFlow."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adapters for the official library with torch: files, bytes, slices, saving, and ``prefetch`` for a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Adapter for ``safetensors_arch.read_header``, which returns None for an invalid header."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import header_rows

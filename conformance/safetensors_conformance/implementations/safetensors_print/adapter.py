@@ -1,7 +1,5 @@
 """Adapter for the command ``safetensors-print``."""
 
-from __future__ import annotations
-
 import command
 from safetensors_print.cli import main
 from stc_host.library import marked

@@ -1,7 +1,5 @@
 """Adapters for safetensors-streaming with paths and URLs: ``load_file`` and its own ``safe_open``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import lacking

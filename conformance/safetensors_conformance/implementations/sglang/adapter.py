@@ -1,7 +1,5 @@
 """Adapters for SGLang's iterators over model weights, cut out of ``model_loader/weight_utils.py``."""
 
-from __future__ import annotations
-
 import cut_out
 from stc_host.library import marked
 from weight_iterators import Weights

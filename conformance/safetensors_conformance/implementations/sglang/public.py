@@ -1,7 +1,5 @@
 """SGLang's iterators when the whole package is imported, for comparison with the adapter."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

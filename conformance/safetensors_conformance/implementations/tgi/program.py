@@ -1,7 +1,5 @@
 """Adapter for ``Weights`` from Text Generation Inference, in ``utils/weights.py`` of its server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Adapter for ``tinygrad.nn.state``: ``safe_load`` and ``safe_save``."""
 
-from __future__ import annotations
-
 import shutil
 from typing import Any
 

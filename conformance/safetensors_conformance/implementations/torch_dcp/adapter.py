@@ -1,7 +1,5 @@
 """Adapter for PyTorch's distributed checkpoint, with its reader and writer for safetensors files."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Adapters for ``save_pretrained``, ``from_pretrained`` and the functions that ``from_pretrained`` uses."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Adapter for ``UnifiedSafetensorsLoader`` in its low-memory mode, in which it parses the header itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import lacking

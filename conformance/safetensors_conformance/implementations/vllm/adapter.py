@@ -1,7 +1,5 @@
 """Adapters for vLLM's iterators over model weights, cut out of ``model_loader/weight_utils.py``."""
 
-from __future__ import annotations
-
 import logging
 from types import SimpleNamespace
 from typing import Any

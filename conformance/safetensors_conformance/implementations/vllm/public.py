@@ -1,7 +1,5 @@
 """``DefaultModelLoader.get_all_weights`` when all of vLLM is imported, for comparison with the adapter."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace

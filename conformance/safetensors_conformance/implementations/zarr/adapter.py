@@ -1,7 +1,5 @@
 """Adapter for ``zarr.save_group``."""
 
-from __future__ import annotations
-
 import zarr
 from safetensors.numpy import load_file
 from stc_host.library import call, marked
