@@ -73,9 +73,6 @@ class Reference(Strict):
         """Start counting the loader's requests for device memory."""
         from safetensors_reference.device import load
 
-        self._watch(load)
-
-    def _watch(self, load: Any) -> None:
         plain_open = load.open_engine
 
         def counting(*arguments: Any) -> Any:
@@ -153,11 +150,11 @@ class Reference(Strict):
         buffers = given.named(tensors, self._buffer)
         rows = {t.name: call(TensorData, t.name, t.dtype, t.shape, buffers[t.name]) for t in tensors}
         sizes = {name: len(buffer) for name, buffer in buffers.items()}
-        call(save_sharded, self._save_rows, rows, sizes, folder, max_shard_size, metadata=metadata)
 
-    @staticmethod
-    def _save_rows(rows: dict[str, TensorData], path: Path) -> None:
-        write_file(path, plan(list(rows.values())).chunks())
+        def save(shard: dict[str, TensorData], path: Path) -> None:
+            write_file(path, plan(list(shard.values())).chunks())
+
+        call(save_sharded, save, rows, sizes, folder, max_shard_size, metadata=metadata)
 
     @staticmethod
     def _buffer(tensor: Any) -> Any:
