@@ -286,10 +286,9 @@ def run_read(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 def rows_of(result: Any, method: Callable[..., Any]) -> Iterator[Any]:
     step = method_name(method)
-    if result is None:
-        raise AdapterError(f"{step}() returned None instead of tensors")
     if not hasattr(type(result), "__iter__"):
-        raise AdapterError(f"{step}() returned {type(result).__name__} instead of tensors")
+        kind = "None" if result is None else type(result).__name__
+        raise AdapterError(f"{step}() returned {kind} instead of tensors")
     iterator = guarded(lambda: iter(result), f"the result of {step}() cannot be iterated over")
     yield from library.iterate_result(iterator, method)
 
