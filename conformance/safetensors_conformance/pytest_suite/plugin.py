@@ -93,7 +93,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def _suite_file(parent: pytest.Collector, path: Path) -> pytest.Collector:
-    from .items import Hooks
+    from .suite import Hooks
     from .tests.test_corpus import SuiteFile
 
     plugins = parent.config.pluginmanager
