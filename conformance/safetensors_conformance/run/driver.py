@@ -36,13 +36,7 @@ from ..implementations.descriptor import name_in_records
 from ..implementations.selectors import Target
 from ..outcome import Implementation
 from ..worker.worker import Limits, StartError
-from .baseline_update import (
-    check_baseline_option,
-    due_by,
-    failing_steps,
-    unexplained,
-    update,
-)
+from .baseline_update import check_baseline_option, due_by, failing_steps, unexplained, update
 from .session import CaseRunner, GivenUpError, Session, smoke
 
 
@@ -153,7 +147,7 @@ class ImplementationRun:
             target.prepare()
             self.implementation = self._start()
             if options.use_baseline:
-                self._load_baseline(self.implementation)
+                self._load_baseline(self.implementation.version)
             baseline = None if self.baseline is None else name_in_records(self.baseline.path)
             self.header = header_row(self.implementation, options, baseline)
             if options.smoke:
@@ -175,29 +169,22 @@ class ImplementationRun:
             raise StartError(f"{self.target.selector!r} {how}")
         return implementation
 
-    def _load_baseline(self, implementation: Implementation) -> None:
-        path = self.options.baseline or self.target.baseline
-        if self.options.baseline is None and not path.exists():
-            return
-        try:
-            self.baseline = load_baseline(
-                path, implementation.version, self.options.profile, self.options.device
-            )
-        except KnownError as err:
-            self.baseline_error = str(err)
+    def _load_baseline(self, version: str) -> None:
+        options, path = self.options, self.options.baseline or self.target.baseline
+        if options.baseline or path.exists():
+            try:
+                self.baseline = load_baseline(path, version, options.profile, options.device)
+            except KnownError as err:
+                self.baseline_error = str(err)
 
     def baseline_complaint(self) -> str | None:
         """Return why the baseline fails the run: it is unusable, stale, or overdue for review."""
         if self.baseline is None:
             return self.baseline_error
-        stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
-        if stale:
+        if stale := self.baseline.stale(c.id for c in self.options.manifest.cases):
             return f"baseline {self.baseline.path}:\n  " + "\n  ".join(stale)
-        late = self.baseline.overdue(dt.datetime.now(dt.UTC).date())
-        if late:
-            return (
-                f"baseline {self.baseline.path}: review is overdue for {', '.join(e.case for e in late[:5])}"
-            )
+        if late := self.baseline.overdue(dt.datetime.now(dt.UTC).date())[:5]:
+            return f"baseline {self.baseline.path}: review is overdue for {', '.join(e.case for e in late)}"
         return None
 
     def choice_complaint(self, row: Mapping[str, str]) -> str:
@@ -245,10 +232,9 @@ class ImplementationRun:
         case, judged = verdict.case, verdict.steps[step]
         known = None if self.baseline is None else self.baseline.assess(case.id, step, judged.verdict)
         row = result_row(verdict, step, expected_failure=known is not None and known.met)
-        if known is not None and known.met:
-            return Assessment("expected", row, known.message)
         if known is not None:
-            return Assessment("failed", row, known.message, contradicts_baseline=True)
+            status: Literal["expected", "failed"] = "expected" if known.met else "failed"
+            return Assessment(status, row, known.message, contradicts_baseline=not known.met)
         if fails(judged.verdict, strict=self.options.strict):
             profile, device = self.options.profile, self.options.device
             implementation, stderr = self.session.start(), judged.result.stderr
@@ -268,13 +254,11 @@ class ImplementationRun:
                 verdicts.setdefault(one.row["case"], set()).add(one.row["verdict"])
         passing = [case for case, found in verdicts.items() if found == {"pass"}]
         others = [case for case in verdicts if case not in passing]
+        of_baseline = {("passes", "pass"): passing, ("fails differently", "fail differently"): others}
         return [
             f"{plural(len(cases), 'entry', 'entries')} of the baseline {does[len(cases) > 1]} now; the "
             f"first one is {cases[0]}; {self.baseline.path}"
-            for cases, does in (
-                (passing, ("passes", "pass")),
-                (others, ("fails differently", "fail differently")),
-            )
+            for does, cases in of_baseline.items()
             if cases
         ]
 

@@ -147,8 +147,7 @@ class _Proxy:
         return usage_of(pid)
 
     def save_sharded(self, folder: Path, *_given: object) -> None:
-        keys = ("storages", "tensors", "metadata", "max_shard_size", "file_size_limit")
-        self.ask("sharded", folder, {key: self._action[key] for key in keys if key in self._action})
+        self.ask("sharded", folder, _parameters(self._action))
 
     def export(self, path: Path, folder: Path) -> None:
         self.ask("export", path, {"folder": str(folder)})
@@ -203,7 +202,7 @@ SAVES_IN_FLIGHT = 4
 
 
 def _parameters(action: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("storages", "tensors", "metadata", "file_size_limit")
+    keys = ("storages", "tensors", "metadata", "max_shard_size", "file_size_limit")
     return {key: action[key] for key in keys if key in action}
 
 
