@@ -111,7 +111,7 @@ def progress(*, shown: bool = True) -> Progress:
 
 def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> Iterator[CaseVerdict]:
     """Yield the verdict on each case that has a step to run, and show a progress bar if ``shown``."""
-    cases = [case for case in cases if session.runner.steps(case)]
+    cases = [case for case in cases if session.steps(case)]
     with progress(shown=shown) as bar:
         yield from bar.track(session.verdicts(cases), len(cases), description=session.target.selector)
 

@@ -26,7 +26,7 @@ from ..implementations.selectors import SelectorError, Target, resolve, runs_pro
 from ..outcome import Implementation
 from ..programs.launcher import ending_as_interrupted
 from ..run.driver import ImplementationResults, ReportError, RunOptions, header_row
-from ..run.session import CaseRunner, GivenUpError, Session
+from ..run.session import GivenUpError, Session
 from ..worker.worker import Limits, StartError
 from .common import (
     cases_option,
@@ -180,7 +180,7 @@ def run_version(
     target: Target, version: str, options: RunOptions, folder: Path | None, cases: Sequence[Case]
 ) -> VersionRun:
     """Install one version if needed, and run it. If the version cannot run, the result says why."""
-    with Session(CaseRunner(target, options.limits, options.profile, max_hangs=options.max_hangs)) as session:
+    with Session(target, options.limits, options.profile, max_hangs=options.max_hangs) as session:
         try:
             target.prepare()
             implementation = session.start()

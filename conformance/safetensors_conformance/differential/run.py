@@ -25,9 +25,9 @@ from safetensors_reports.record.run import RunRecord
 
 from ..implementations.commands import InstallError
 from ..implementations.selectors import Target
-from ..outcome import Implementation, KeptContent, StepResult
+from ..outcome import Implementation, StepResult
 from ..programs.launcher import end_children
-from ..run.session import CaseRunner, GivenFile, Input, is_single_question
+from ..run.session import GivenFile, Input, Session, is_single_question
 from ..worker.worker import Limits, StartError
 
 KINDS = ("read", "slice", "index")
@@ -126,12 +126,11 @@ MAX_LISTED = 50
 NOT_ASKED = StepResult("harness-error", "not run: the implementation has no step for this input")
 
 
-class Side(CaseRunner):
+class Side(Session):
     """An implementation that runs in its own thread. ``asked`` contains the inputs that it supports."""
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
         super().__init__(target, limits, profile, last_step_only=True)
-        self._kept_content = KeptContent()
         self.problem: str | None = None
         self.results: dict[str, StepResult] = {}
         self.asked: set[str] = set()

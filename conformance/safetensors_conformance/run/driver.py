@@ -37,7 +37,7 @@ from ..implementations.selectors import Target
 from ..outcome import Implementation
 from ..worker.worker import Limits, StartError
 from .baseline_update import check_baseline_option, due_by, failing_steps, unexplained, update
-from .session import CaseRunner, GivenUpError, Session, smoke
+from .session import GivenUpError, Session, smoke
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,12 @@ class ImplementationRun:
         self.target = target
         self.options = options
         self.session = Session(
-            CaseRunner(
-                target,
-                options.limits,
-                options.profile,
-                options.device,
-                max_hangs=options.max_hangs,
-                stop=options.stop,
-            )
+            target,
+            options.limits,
+            options.profile,
+            options.device,
+            max_hangs=options.max_hangs,
+            stop=options.stop,
         )
         self.implementation: Implementation | None = None
         self.problem: str | None = None
@@ -210,7 +208,7 @@ class ImplementationRun:
         """Map each choice that the profile leaves open to those of its cases that can run."""
         of_choice: dict[str, list[Case]] = {}
         for case in cases:
-            if case.choice and self.session.runner.steps(case):
+            if case.choice and self.session.steps(case):
                 of_choice.setdefault(case.choice, []).append(case)
         profile = self.options.profile
         return {
@@ -223,7 +221,7 @@ class ImplementationRun:
         """Judge a choice. ``cases`` must include the cases of other rules that may cause a rejection."""
         verdicts = [self.verdict(case) for case in self.choices(cases)[choice]]
         others = {rule for one in verdicts for rule in one.case.rules[1:]}
-        related = [case for case in cases if case.rules[0] in others and self.session.runner.steps(case)]
+        related = [case for case in cases if case.rules[0] in others and self.session.steps(case)]
         refused = wrongly_refused(map(self.verdict, related))
         verdict, detail = judge_choice(choice, verdicts, refused)
         return {"choice": choice, "verdict": verdict, "detail": detail}

@@ -71,8 +71,9 @@ class Reference(Strict):
 
     def device_ready(self, _device: str) -> None:
         """Start counting the loader's requests for device memory."""
-        from safetensors_reference.device import load
+        from safetensors_reference.device import load as module
 
+        load: Any = module
         plain_open = load.open_engine
 
         def counting(*arguments: Any) -> Any:
