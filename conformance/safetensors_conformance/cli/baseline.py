@@ -71,7 +71,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
         listed = [(case, known.find(case.id)) for case in manifest.cases]
         wanted = {case.id: entry for case, entry in listed if entry is not None and entry in entries}
         stale = 0
-        for verdict in run.session.verdicts(manifest.by_id[case_id] for case_id in wanted):
+        for verdict in run.verdicts(manifest.by_id[case_id] for case_id in wanted):
             entry = wanted[verdict.case.id]
             for step, expected in entry.steps.items():
                 if step not in verdict.steps:
@@ -106,8 +106,8 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
         if run.problem is not None:
             raise UnusableError(run.problem)
         mine.add({"header": run.header})
-        cases = [verdict.case for verdict in tracked(run.session, driver.cases())]
-        for row in (row for case in cases for row in result_rows(run.verdict(case))):
+        cases = [verdict.case for verdict in tracked(run, driver.cases())]
+        for row in (row for case in cases for row in result_rows(run.judge(case))):
             mine.add({"result": row})
         for choice in run.choices(cases):
             mine.add({"choice": run.choice_row(choice, cases)})

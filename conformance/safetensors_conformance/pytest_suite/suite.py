@@ -137,7 +137,7 @@ class Suite:
             # An unusable implementation fails once, in test_smoke.
             implementation = None if run.problem else run.implementation
             if implementation is not None and step in implementation.steps:
-                steps = run.session.steps
+                steps = run.steps
                 out.extend((selector, case) for case in self.driver.cases() if step in steps(case))
         return out
 
@@ -147,7 +147,7 @@ class Suite:
             if isinstance(item, SuiteItem) and item.case is not None:
                 order.setdefault(item.selector, {})[item.case.id] = item.case
         for selector, cases in order.items():
-            self.driver.implementation(selector).session.plan(cases.values())
+            self.driver.implementation(selector).plan(cases.values())
 
     def problem_of(self, item: pytest.Item) -> bool:
         """Return whether an item reports an unusable implementation. Such items are always kept."""
@@ -206,7 +206,7 @@ class Suite:
         item.user_properties += case_properties(case)
         run = self._runnable(selector, item)
         with self._failing(selector, item):
-            verdict = run.verdict(case)
+            verdict = run.judge(case)
         assessment = run.assess(verdict, step)
         judged = verdict.steps[step].verdict
         failed = assessment.status == "failed"

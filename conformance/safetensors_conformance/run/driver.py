@@ -121,21 +121,13 @@ class Assessment:
     contradicts_baseline: bool = False
 
 
-class ImplementationRun:
+class ImplementationRun(Session):
     """A session with its smoke check and baseline. ``problem`` says why the implementation cannot run."""
 
     def __init__(self, target: Target, options: RunOptions) -> None:
-        self.target = target
+        limits, profile, device = options.limits, options.profile, options.device
+        super().__init__(target, limits, profile, device, max_hangs=options.max_hangs, stop=options.stop)
         self.options = options
-        self.session = Session(
-            target,
-            options.limits,
-            options.profile,
-            options.device,
-            max_hangs=options.max_hangs,
-            stop=options.stop,
-        )
-        self.implementation: Implementation | None = None
         self.problem: str | None = None
         self.baseline: Baseline | None = None
         self.baseline_error: str | None = None
@@ -143,29 +135,25 @@ class ImplementationRun:
         self._shown_causes: dict[tuple[str, ...], list[str]] = {}
         try:
             target.prepare()
-            self.implementation = self._start()
+            implementation = self.start()
+            if not implementation.steps:
+                how = (
+                    "only loads onto devices; specify one: --device cuda:0"
+                    if implementation.loads
+                    else "only fetches files from servers; a sandbox needs --sandbox-net for that"
+                )
+                raise StartError(f"{target.selector!r} {how}")
             if options.use_baseline:
-                self._load_baseline(self.implementation.version)
+                self._load_baseline(implementation.version)
             baseline = None if self.baseline is None else name_in_records(self.baseline.path)
-            self.header = header_row(self.implementation, options, baseline)
+            self.header = header_row(implementation, options, baseline)
             if options.smoke:
-                self.problem = smoke(self.session, options.manifest.cases)
+                self.problem = smoke(self, options.manifest.cases)
         except (StartError, InstallError, GivenUpError) as err:
             self.problem = str(err)
         except BaseException:
             self.close()
             raise
-
-    def _start(self) -> Implementation:
-        implementation = self.session.start()
-        if not implementation.steps:
-            how = (
-                "only loads onto devices; specify one: --device cuda:0"
-                if implementation.loads
-                else "only fetches files from servers; a sandbox needs --sandbox-net for that"
-            )
-            raise StartError(f"{self.target.selector!r} {how}")
-        return implementation
 
     def _load_baseline(self, version: str) -> None:
         options, path = self.options, self.options.baseline or self.target.baseline
@@ -196,10 +184,9 @@ class ImplementationRun:
             f"{self.baseline.path}"
         )
 
-    def verdict(self, case: Case) -> CaseVerdict:
-        """Run and judge a case once. Raises StartError, StoppedError and GivenUpError."""
+    def judge(self, case: Case) -> CaseVerdict:
         try:
-            return self.session.judge(case)
+            return super().judge(case)
         except GivenUpError as err:
             self.problem = str(err)
             raise
@@ -208,7 +195,7 @@ class ImplementationRun:
         """Map each choice that the profile leaves open to those of its cases that can run."""
         of_choice: dict[str, list[Case]] = {}
         for case in cases:
-            if case.choice and self.session.steps(case):
+            if case.choice and self.steps(case):
                 of_choice.setdefault(case.choice, []).append(case)
         profile = self.options.profile
         return {
@@ -219,10 +206,10 @@ class ImplementationRun:
 
     def choice_row(self, choice: str, cases: Sequence[Case]) -> dict[str, str]:
         """Judge a choice. ``cases`` must include the cases of other rules that may cause a rejection."""
-        verdicts = [self.verdict(case) for case in self.choices(cases)[choice]]
+        verdicts = [self.judge(case) for case in self.choices(cases)[choice]]
         others = {rule for one in verdicts for rule in one.case.rules[1:]}
-        related = [case for case in cases if case.rules[0] in others and self.session.steps(case)]
-        refused = wrongly_refused(map(self.verdict, related))
+        related = [case for case in cases if case.rules[0] in others and self.steps(case)]
+        refused = wrongly_refused(map(self.judge, related))
         verdict, detail = judge_choice(choice, verdicts, refused)
         return {"choice": choice, "verdict": verdict, "detail": detail}
 
@@ -235,13 +222,10 @@ class ImplementationRun:
             return Assessment(status, row, known.message, contradicts_baseline=not known.met)
         if fails(judged.verdict, strict=self.options.strict):
             profile, device = self.options.profile, self.options.device
-            implementation, stderr = self.session.start(), judged.result.stderr
+            implementation, stderr = self.start(), judged.result.stderr
             text = explain_failure(implementation, case, row, profile, device, stderr=stderr)
             return Assessment("failed", row, text)
         return Assessment("fine", row)
-
-    def close(self) -> None:
-        self.session.close()
 
     def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
         if self.baseline is None:
