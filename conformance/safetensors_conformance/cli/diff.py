@@ -26,7 +26,7 @@ from safetensors_reports.differences.signatures import Differences, evaluate
 from safetensors_reports.known_failures import SHIPPED_TRIAGE, KnownError, Triage, load_triage
 from safetensors_reports.text import plural
 
-from ..differential.run import (
+from ..differential import (
     KINDS,
     UNREADABLE,
     Side,

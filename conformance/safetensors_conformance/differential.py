@@ -23,12 +23,12 @@ from safetensors_reference.files.walk import find_inputs
 from safetensors_reports.differences.signatures import InputInfo
 from safetensors_reports.record.run import RunRecord
 
-from ..implementations.commands import InstallError
-from ..implementations.selectors import Target
-from ..outcome import Implementation, StepResult
-from ..programs.launcher import end_children
-from ..run.session import GivenFile, Input, Session, is_single_question
-from ..worker.worker import Limits, StartError
+from .implementations.commands import InstallError
+from .implementations.selectors import Target
+from .outcome import Implementation, StepResult
+from .programs.launcher import end_children
+from .run.session import GivenFile, Input, Session, is_single_question
+from .worker.worker import Limits, StartError
 
 KINDS = ("read", "slice", "index")
 """Kinds of corpus case whose answers can be compared without an expectation."""
