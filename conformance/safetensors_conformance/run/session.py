@@ -57,6 +57,7 @@ class GivenFile:
     path: Path
     size = 0
     budget: None = None
+    counted = False
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -242,7 +243,7 @@ class Session:
         worker = self._worker_for(item, unlimited=unlimited)
         measure = item.budget is not None
         if not isinstance(item, Case) or (item.action is None and step in ("open", "read", "device")):
-            more = {"summary": True} if counts_only(item) else None
+            more = {"summary": True} if item.counted else None
             result = worker.ask(step, self._path(item), more, measure=measure, limits=probe_limits)
         else:
             case = self._copies.shown(item)
@@ -414,12 +415,7 @@ def is_single_question(item: Input) -> bool:
     """Return whether an input is a single request on an existing file, without measurements."""
     if not isinstance(item, Case):
         return True
-    return item.kind == "read" and item.action is None and item.budget is None and not counts_only(item)
-
-
-def counts_only(item: Input) -> bool:
-    """Return whether a case checks only the number of tensors, so answers need not list them."""
-    return isinstance(item, Case) and item.counted
+    return item.kind == "read" and item.action is None and item.budget is None and not item.counted
 
 
 def within_budget(item: Input, result: StepResult) -> StepResult:

@@ -28,7 +28,6 @@ from safetensors_conformance.run.session import (
     Input,
     Session,
     StoppedError,
-    counts_only,
     is_single_question,
     within_budget,
 )
@@ -305,7 +304,7 @@ def test_what_does_not_fit_into_memory_is_nobodys_fault(monkeypatch: pytest.Monk
 def test_what_is_sent_ahead_is_one_question_and_what_is_counted_is_asked_alone(worker: Recorder) -> None:
     assert is_single_question(files(1)[0])
     assert all(is_single_question(case) for case in cases(TRIGGER, *NEIGHBOURS))
-    counted = [case for case in committed().cases if counts_only(case) and not case.heavy]
+    counted = [case for case in committed().cases if case.counted and not case.heavy]
     odd = [case for case in committed().cases if case.kind != "read" or case.budget or case.action]
     assert odd
     assert not any(map(is_single_question, odd + counted))
