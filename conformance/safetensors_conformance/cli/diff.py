@@ -26,20 +26,8 @@ from safetensors_reports.differences.signatures import Differences, evaluate
 from safetensors_reports.known_failures import SHIPPED_TRIAGE, KnownError, Triage, load_triage
 from safetensors_reports.text import plural
 
-from ..differential import (
-    KINDS,
-    UNREADABLE,
-    Side,
-    check_inputs,
-    dump,
-    facts_of,
-    find_files,
-    folders_of,
-    most_values,
-    names_of,
-    records_of,
-    run_all,
-)
+from .. import differential
+from ..differential import Side
 from ..outcome import Implementation
 from ..programs.launcher import ending_as_interrupted
 from ..run.session import Input
@@ -73,7 +61,7 @@ MAX_HARNESS_ERRORS = 3
     "--kind",
     "kinds",
     multiple=True,
-    type=click.Choice(KINDS),
+    type=click.Choice(differential.KINDS),
     help="Kind of corpus case; repeatable.  [default: read, or any kind with --case]",
 )
 @click.option(
@@ -167,13 +155,13 @@ def diff(
     inputs: Sequence[Input]
     manifest = None if files else corpus(corpus_path)
     if manifest is None:
-        files_given, problems = find_files(files)
+        files_given, problems = differential.find_files(files)
         inputs = files_given
-        limits = limits.with_shown(*folders_of(files_given))
-        limits = replace(limits, values=limits.values + most_values(files_given))
+        limits = limits.with_shown(*differential.folders_of(files_given))
+        limits = replace(limits, values=limits.values + differential.most_values(files_given))
     else:
-        wanted = kinds or (KINDS if cases else ("read",))
-        inputs, problems = check_inputs(c for c in select(manifest, cases) if c.kind in wanted)
+        wanted = kinds or (differential.KINDS if cases else ("read",))
+        inputs, problems = differential.check_inputs(c for c in select(manifest, cases) if c.kind in wanted)
         if not inputs and not problems:
             raise click.UsageError(f"none of the selected cases has the kind {' or '.join(wanted)}")
         limits = limits.with_shown(manifest.root / "files")
@@ -181,7 +169,7 @@ def diff(
     with ending_as_interrupted():
         finished = _run(sides, inputs, jobs or os.cpu_count() or 1)
     ran = {side: side.implementation for side in sides if side.implementation is not None}
-    known = Triage() if no_triage else _triage(triage_path or SHIPPED_TRIAGE, names_of([*ran]))
+    known = Triage() if no_triage else _triage(triage_path or SHIPPED_TRIAGE, differential.names_of([*ran]))
     whole = (
         finished
         and len(ran) == len(sides)
@@ -208,8 +196,8 @@ def _run(sides: Sequence[Side], inputs: Sequence[Input], jobs: int) -> bool:
     except KeyboardInterrupt:
         return False
     with progress() as shown:
-        bars = {id(s): shown.add_task(s.target.selector, total=len(inputs)) for s in sides}
-        return run_all(sides, inputs, jobs, lambda side: shown.advance(bars[id(side)]))
+        bars = {side: shown.add_task(side.target.selector, total=len(inputs)) for side in sides}
+        return differential.run_all(sides, inputs, jobs, lambda side: shown.advance(bars[side]))
 
 
 def _report(
@@ -223,10 +211,10 @@ def _report(
     finished: bool,
     whole: bool,
 ) -> DiffReport:
-    names, by_id = names_of([*ran]), {item.id: item for item in inputs}
+    names, by_id = differential.names_of([*ran]), {item.id: item for item in inputs}
     digest = manifest.digest if manifest is not None else "files"
-    records = records_of(ran, digest, profile)
-    found = evaluate(records, names, lambda input_id: facts_of(by_id[input_id]))
+    records = differential.records_of(ran, digest, profile)
+    found = evaluate(records, names, lambda input_id: differential.facts_of(by_id[input_id]))
     signatures = found.signatures()
     notes = []
     for side in ran:
@@ -234,7 +222,7 @@ def _report(
             some = "any" if missing == len(inputs) else f"{missing:,}"
             notes.append(f"{side.target.selector} has no step for {some} of the inputs")
     listed = () if manifest is not None else tuple(item.id for item in inputs)
-    gone = [d.input for d in found.found if d.about.subject == UNREADABLE]
+    gone = [d.input for d in found.found if d.about.subject == differential.UNREADABLE]
     vanished = [f"{name}: the file disappeared or changed during the run" for name in gone]
     return DiffReport(
         suite=version("safetensors-conformance"),
@@ -282,7 +270,7 @@ def _answers(
     pairs = list(zip(found.labels, ran, strict=True))
     return {
         name: {
-            label: dump(side.results[name]) if name in side.asked else {"outcome": "not-asked"}
+            label: differential.dump(side.results[name]) if name in side.asked else {"outcome": "not-asked"}
             for label, side in pairs
             if name in side.results
         }
