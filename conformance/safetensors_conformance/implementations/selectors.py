@@ -331,19 +331,13 @@ def _known(selector: str, *, however_old: bool) -> Target:
     env = None
     if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor, entry)):
         env = environment(descriptor, entry, match["version"] or "")
-    spec = str(HERE / entry.adapter)
-    hint = (
-        f"its environment is {env.folder}"
-        if env
-        else f"needs: {' '.join(descriptor.requirements(descriptor.version, entry))}"
-    )
+    spec, installed = str(HERE / entry.adapter), env.version if env else ""
+    needs = " ".join(descriptor.requirements(descriptor.version, entry))
+    hint = f"its environment is {env.folder}" if env else f"needs: {needs}" if descriptor.manager else ""
     if entry.adapter.endswith(".mjs"):
-        folder = str(env.folder) if env else sys.prefix
-        argv = ("node", str(_HOSTS / "node_host.mjs"), spec, folder)
-        return Target(selector, "node", argv, hint, descriptor, entry, env, env.version if env else "")
+        argv = ("node", str(_HOSTS / "node_host.mjs"), spec, str(env.folder if env else sys.prefix))
+        return Target(selector, "node", argv, hint, descriptor, entry, env, installed)
     python = str(env.python) if env else sys.executable
-    hint = hint if descriptor.manager else ""
-    installed = env.version if env else ""
     return Target(selector, "host", host_argv(spec, python), hint, descriptor, entry, env, installed)
 
 
