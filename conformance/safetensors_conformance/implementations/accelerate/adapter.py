@@ -34,8 +34,6 @@ class Model(torch.nn.Module):  # type: ignore[misc] # as above
 
 @marked
 class Load:
-    """Loads one file, or loads a model through its index."""
-
     lacks = torch_rows.LACKS
 
     def read(self, path: str) -> list[tuple[Any, ...]]:

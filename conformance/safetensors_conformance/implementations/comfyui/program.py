@@ -1,4 +1,4 @@
-"""Adapter for ComfyUI's checkpoint loader, ``load_torch_file`` in ``comfy/utils.py``."""
+"""Adapter for ComfyUI's checkpoint loader, ``load_torch_file`` in ``comfy/utils.py``, on the CPU."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +16,6 @@ UTILS = cut_out.module(
 
 @marked
 class LoadTorchFile:
-    """``load_torch_file`` on the CPU, with metadata."""
-
     lacks = torch_rows.LACKS
 
     def read(self, path: str) -> dict[str, Any]:

@@ -8,8 +8,6 @@ from stc_host.library import call, marked
 
 @marked
 class Header:
-    """The header parser."""
-
     def open(self, path: str) -> dict[str, Any]:
         file = call(LocalFile, path)
         try:

@@ -38,8 +38,6 @@ class Strict:
 
 @marked
 class OverFsspec(Strict):
-    """``safe_open`` with a file object from fsspec."""
-
     def __init__(self) -> None:
         super().__init__()
         try:
@@ -56,8 +54,6 @@ class OverFsspec(Strict):
 
 @marked
 class Reference(Strict):
-    """The reader that explains faults, and the writer."""
-
     def __init__(self) -> None:
         super().__init__()
         self._device_bytes = 0

@@ -19,8 +19,6 @@ SPELLED = {**{code: name for name, code in given.CODES.items()}, "F4": "float4_e
 
 
 class Official:
-    """Base class of all entry points of the official library."""
-
     # The only documented exception type. Releases before 0.3 have none.
     rejects = tuple(filter(None, [getattr(safetensors, "SafetensorError", None)]))
 

@@ -9,8 +9,6 @@ from stc_host.library import Refused, call, marked
 
 @marked
 class Header:
-    """The header parser."""
-
     def open(self, path: str) -> dict[str, Any]:
         header = call(read_header, path)
         if header is None:

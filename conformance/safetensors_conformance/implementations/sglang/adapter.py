@@ -14,8 +14,6 @@ UTILS = cut_out.module(
 
 @marked
 class Lazy(Weights):  # type: ignore[misc]  # imported by its plain name
-    """``safetensors_weights_iterator`` with its defaults."""
-
     utils = UTILS
     iterator = "safetensors_weights_iterator"
     order = sorted  # the default of SGLANG_SORT_WEIGHT_FILES
@@ -23,7 +21,5 @@ class Lazy(Weights):  # type: ignore[misc]  # imported by its plain name
 
 @marked
 class Threads(Lazy):
-    """``buffered_multi_thread_safetensors_weights_iterator``."""
-
     iterator = "buffered_multi_thread_safetensors_weights_iterator"
     arguments = (4,)

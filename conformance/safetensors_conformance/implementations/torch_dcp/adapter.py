@@ -17,8 +17,6 @@ from torch.distributed import checkpoint
 
 @marked
 class HuggingFaceStorage:
-    """``load`` with ``HuggingFaceStorageReader``, and ``save`` with ``HuggingFaceStorageWriter``."""
-
     version = str(torch.__version__)
     lacks = (*torch_rows.LACKS, *lacking.dtypes("F4", "F8_E8M0"))
 

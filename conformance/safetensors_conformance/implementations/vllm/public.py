@@ -14,8 +14,6 @@ from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 
 @marked
 class GetAllWeights:
-    """Returns the weights of a model in a folder."""
-
     options: ClassVar[dict[str, Any]] = {}
 
     def read(self, path: str) -> Iterator[tuple[Any, ...]]:
@@ -31,13 +29,9 @@ class GetAllWeights:
 
 @marked
 class Eager(GetAllWeights):
-    """Uses the ``eager`` strategy."""
-
     options: ClassVar[dict[str, Any]] = {"safetensors_load_strategy": "eager"}
 
 
 @marked
 class Threads(GetAllWeights):
-    """Uses several threads."""
-
     options: ClassVar[dict[str, Any]] = {"model_loader_extra_config": {"enable_multithread_load": True}}
