@@ -37,10 +37,6 @@ UNREADABLE = "unreadable"
 """Subject of a file that the strict reader can no longer read."""
 
 
-def folders_of(files: Iterable[GivenFile]) -> set[Path]:
-    return {file.path.parent if file.kind == "index" else file.path for file in files}
-
-
 def most_values(files: Iterable[GivenFile]) -> int:
     """Return an upper bound on the number of values in any header or index: the largest size in bytes."""
     most = 0

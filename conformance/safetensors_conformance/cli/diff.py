@@ -157,7 +157,7 @@ def diff(
     if manifest is None:
         files_given, problems = differential.find_files(files)
         inputs = files_given
-        limits = limits.with_shown(*differential.folders_of(files_given))
+        limits = limits.with_shown(*{f.path.parent if f.kind == "index" else f.path for f in files_given})
         limits = replace(limits, values=limits.values + differential.most_values(files_given))
     else:
         wanted = kinds or (differential.KINDS if cases else ("read",))
