@@ -374,9 +374,8 @@ def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str
 def row(item: Any, method: Callable[..., Any]) -> dict[str, Any]:
     marked = library.is_marked(method)
     step = method_name(method)
-    return guarded(
-        lambda: library.tensor(item, step, marked=marked), f"a tensor from {step}() cannot be reported"
-    )
+    wrong = f"a tensor from {step}() cannot be reported"
+    return guarded(lambda: library.tensor(item, step, marked=marked), wrong)
 
 
 def run_slice(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -402,9 +401,8 @@ def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, 
 def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     method = method_of(adapter, _METHODS[request["step"]])
     most = [request["max_shard_size"]] if request["step"] == "sharded" else []
-    tensors, metadata = guarded(
-        lambda: library.tensors_to_write(request), "the tensors to write cannot be created"
-    )
+    wrong = "the tensors to write cannot be created"
+    tensors, metadata = guarded(lambda: library.tensors_to_write(request), wrong)
     with file_size_limit(request.get("file_size_limit")):
         ask(method, request["path"], tensors, metadata, *most)
     return ACCEPTED

@@ -63,6 +63,10 @@ class SelectorError(Exception):
     """``--impl`` does not name anything that can run. The message lists alternatives."""
 
 
+def _fault(selector: str, text: object) -> SelectorError:
+    return SelectorError(f"--impl {selector!r}: {text}")
+
+
 @dataclass(frozen=True)
 class Target:
     """A resolved selector, and how its program is started.
@@ -192,7 +196,7 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
         try:
             return _known(selector, however_old=however_old)
         except DescriptorError as err:  # there is no folder for environments
-            raise SelectorError(f"--impl {selector!r}: {err}") from err
+            raise _fault(selector, err) from err
     target = _program(program)
     if not name:
         return target
@@ -210,29 +214,27 @@ def _program(selector: str) -> Target:
             siblings = [str(path) for path in Path(where).parent.glob("*.py")]
             near = difflib.get_close_matches(where, siblings, n=1)
             guess = f"; did you mean {near[0]}?" if near else ""
-            raise SelectorError(f"--impl {selector!r}: the file {where} does not exist{guess}")
+            raise _fault(selector, f"the file {where} does not exist{guess}")
         return Target(selector, "host", host_argv(rest))
     try:
         argv = tuple(shlex.split(rest))
     except ValueError as err:
-        raise SelectorError(f"--impl {selector!r}: {err}") from err
+        raise _fault(selector, err) from err
     if scheme == "oci":
         if not argv or argv[0].startswith("-"):
-            raise SelectorError(f"--impl {selector!r}: no image is given")
+            raise _fault(selector, "no image is given")
         if not container.engine():
             missing = missing_programs(container.ENGINES)
-            raise SelectorError(f"--impl {selector!r}: {missing}; one of them is sufficient")
+            raise _fault(selector, f"{missing}; one of them is sufficient")
         return Target(selector, "oci", argv)
     if not argv:
-        raise SelectorError(f"--impl {selector!r}: no program is given")
+        raise _fault(selector, "no program is given")
     if shutil.which(argv[0]) is None:
-        raise SelectorError(f"--impl {selector!r}: program {argv[0]!r} does not exist or is not executable")
+        raise _fault(selector, f"program {argv[0]!r} does not exist or is not executable")
     if scheme == "cmd":
         return Target(selector, "cmd", argv)
     if not any("{path}" in part for part in argv):
-        raise SelectorError(
-            f"--impl {selector!r}: mark the file's position in the command, e.g. exit:{rest} {{path}}"
-        )
+        raise _fault(selector, f"mark the file's position in the command, e.g. exit:{rest} {{path}}")
     return Target(selector, "exit", argv)
 
 
@@ -307,9 +309,8 @@ def _named(selector: str, name: str) -> tuple[re.Match[str], LocatedDescriptor, 
     if entry is None:
         entries = [descriptor.selector(one) for one in descriptor.entries]
         hint = did_you_mean(f"{called}:{match['entry']}", entries)
-        raise SelectorError(
-            f"--impl {selector!r}: {called} has no entry {match['entry']!r}; its entries are: "
-            f"{', '.join(entries)}{hint}"
+        raise _fault(
+            selector, f"{called} has no entry {match['entry']!r}; its entries are: {', '.join(entries)}{hint}"
         )
     return match, descriptor, entry
 
@@ -319,14 +320,15 @@ def _known(selector: str, *, however_old: bool) -> Target:
     if not entry.adapter:
         return _built(selector, match, descriptor, entry)
     if match["revision"]:
-        raise SelectorError(f"--impl {selector!r}: {descriptor.selector(entry)} is not built from source")
+        raise _fault(selector, f"{descriptor.selector(entry)} is not built from source")
     if match["version"] and not descriptor.manager:
-        raise SelectorError(f"--impl {selector!r}: {descriptor.name} has no versions to choose from")
+        raise _fault(selector, f"{descriptor.name} has no versions to choose from")
     if match["version"] and not however_old and not descriptor.fits(match["version"]):
-        raise SelectorError(
-            f"--impl {selector!r}: the adapter for {descriptor.name} supports {descriptor.oldest} and "
+        raise _fault(
+            selector,
+            f"the adapter for {descriptor.name} supports {descriptor.oldest} and "
             "newer; older versions lack functions that the adapter calls, so they would fail because "
-            "of the adapter"
+            "of the adapter",
         )
     env = None
     if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor, entry)):
@@ -345,16 +347,14 @@ def _built(selector: str, match: re.Match[str], descriptor: LocatedDescriptor, e
     source = descriptor.source
     assert source
     if match["version"]:
-        raise SelectorError(
-            f"--impl {selector!r}: this implementation is built from source; give a revision with @"
-        )
+        raise _fault(selector, "this implementation is built from source; give a revision with @")
     revision = match["revision"] or source.revision
     if source.kind == "git" and revision != LOCAL and not is_commit(revision):
-        raise SelectorError(f"--impl {selector!r}: {FULL_COMMIT}; or give @{LOCAL} for your own checkout")
+        raise _fault(selector, f"{FULL_COMMIT}; or give @{LOCAL} for your own checkout")
     try:
         env = environment(descriptor, entry, revision)
     except OSError as err:
-        raise SelectorError(f"--impl {selector!r}: {err}") from err
+        raise _fault(selector, err) from err
     assert env.build
     argv = env.build.filled(entry.program)
     return Target(selector, "cmd", argv, f"it was built in {env.folder}", descriptor, entry, env, revision)

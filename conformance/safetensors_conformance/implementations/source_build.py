@@ -107,9 +107,8 @@ class Build:
         for path in sorted(self.descriptor.folder.rglob("*")):
             if not path.is_file() or path.name == DOCUMENT or "__pycache__" in path.parts:
                 continue
-            digest.update(
-                f"\0{path.relative_to(self.descriptor.folder)}\0".encode("utf-8", "surrogateescape")
-            )
+            name = path.relative_to(self.descriptor.folder)
+            digest.update(f"\0{name}\0".encode("utf-8", "surrogateescape"))
             digest.update(hashlib.sha256(path.read_bytes()).digest())
         return (self.source.kind, self.source.address, self.revision, digest.hexdigest())
 

@@ -96,9 +96,8 @@ class _Proxy:
     def ask(self, step: str, path: Path | str, more: Mapping[str, Any] | None = None) -> StepResult:
         if self.ended:
             raise _RefusedError
-        return self._answered(
-            self._worker.ask(step, str(path), more, measure=self._measure, limits=self._limits)
-        )
+        result = self._worker.ask(step, str(path), more, measure=self._measure, limits=self._limits)
+        return self._answered(result)
 
     def _answered(self, result: StepResult) -> StepResult:
         self.answers.append(result)

@@ -170,9 +170,8 @@ class Session:
                 self._copies.release(item)
         self._answered.add(item.id)
         ends = {result.outcome for result in results.values()} & UNSAFE
-        self._consecutive_failures = (
-            self._consecutive_failures + (DEATHS_FOR_A_HANG if "hang" in ends else 1) if ends else 0
-        )
+        failed = DEATHS_FOR_A_HANG if "hang" in ends else 1
+        self._consecutive_failures = self._consecutive_failures + failed if ends else 0
         self._last_failed = item.id
         return results
 
@@ -249,9 +248,8 @@ class Session:
             case = self._copies.shown(item)
             if case.kind == "repeated":
                 worker.renew()  # what an earlier case has left behind must not reach a limit now
-            result = run_multistep(
-                worker, replace(case, steps=(step,)), probe_limits, measure=measure, rivals=self._rivals
-            )
+            alone = replace(case, steps=(step,))
+            result = run_multistep(worker, alone, probe_limits, measure=measure, rivals=self._rivals)
         result = result.reworded(self._copies.without_own_path)
         if self.stop.is_set():  # the signal handler killed the process
             raise StoppedError
@@ -262,10 +260,8 @@ class Session:
         # Only the retry of a hang gets more time, and only the retry of a failed reservation gets more
         # address space.
         needs_time = second.outcome == "hang" and first.outcome != "hang"
-        needs_space = (
-            first.retry is not RetryReason.ADDRESS_SPACE and second.retry is RetryReason.ADDRESS_SPACE
-        )
-        if needs_time or needs_space:
+        space = RetryReason.ADDRESS_SPACE
+        if needs_time or (second.retry is space and first.retry is not space):
             second = self._retry_alone(item, step, second)
         if (
             self._probe_limits is None
@@ -275,9 +271,8 @@ class Session:
             return second
         # This reader needs more than others, and each unnecessary retry costs a process start.
         seconds, memory = 2 * self._probe_limits.seconds, 2 * self._probe_limits.memory_bytes
-        self._probe_limits = replace(self._probe_limits, seconds=seconds, memory_bytes=memory).capped_by(
-            self.limits
-        )
+        doubled = replace(self._probe_limits, seconds=seconds, memory_bytes=memory)
+        self._probe_limits = doubled.capped_by(self.limits)
         if second.wall_ms <= self.limits.seconds * 1000:
             return second
         note = (
@@ -360,9 +355,8 @@ class Session:
         self._worker_for(case).renew()
         alone = judge(case, self.answers(case), self.start(), self.profile)
         self._worker_for(case).renew()  # so that this file affects no later one
-        self._confirmed.update(
-            suspicion for judged in alone.steps.values() if (suspicion := suspicion_of(case, judged))
-        )
+        again = [suspicion_of(case, judged) for judged in alone.steps.values()]
+        self._confirmed.update(suspicion for suspicion in again if suspicion)
         steps = {step: settle(case, verdict.steps[step], alone.steps[step]) for step in suspicions}
         return CaseVerdict(case, {**verdict.steps, **steps})
 
