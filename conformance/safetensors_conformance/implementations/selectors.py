@@ -1,18 +1,4 @@
-"""Selectors for ``--impl``: a known name, an adapter, a program, an exit status, or a container image.
-
-=========================  ==========================================================================
-``reference``              an implementation that this project knows; ``stc impl list`` shows them all
-``mlx:entry``              another way of calling it
-``mlx==0.31.1``            a version of it, in its own environment
-``mylib@3f2a…``            a commit of it, built from source; ``mylib@local`` is built from your checkout
-``mylib@3f2a…=cmd:./prog`` a program that you provide as that implementation; the commit is optional
-``py:package.module:obj``  a Python adapter; a path to a ``.py`` file works instead of the module
-``cmd:program args``       any program that speaks the worker protocol over standard input and output
-``exit:program {path}``    any program that exits with 0 to accept and 1 to reject; verdicts only. With
-                           ``{path} {folder}``, a program that writes tensors to files in a folder
-``oci:image args``         a container image whose program speaks the worker protocol
-=========================  ==========================================================================
-"""
+"""Selectors for ``--impl``, such as a known name or a program. ``stc run --help`` lists their forms."""
 
 from __future__ import annotations
 
