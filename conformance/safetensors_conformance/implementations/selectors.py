@@ -256,11 +256,8 @@ def resolve_named(selector: str) -> Target:
             "a document may name only implementations of this project; to run one of your own, give --impl"
         )
     # The version in the descriptor is our choice, while another one could be a hijacked release.
-    if (
-        ("==" in selector or "@" in selector)
-        and target.environment is not None
-        and not target.environment.ready
-    ):
+    chosen, env = "==" in selector or "@" in selector, target.environment
+    if chosen and env is not None and not env.ready:
         raise SelectorError(
             "a document must not choose what is installed; to install this version, give --impl"
         )

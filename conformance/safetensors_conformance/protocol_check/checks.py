@@ -63,7 +63,7 @@ class Checker:
         self.confinement = confinement
         self.implementation: Implementation | None = None
         self._manifest = manifest
-        self._copies = Copies()
+        self.copies = Copies()
         self._original: dict[bytes, bytes] = {}
         self._conversation: Conversation | None = None
 
@@ -72,9 +72,9 @@ class Checker:
         case = self._manifest.by_id.get(case_id)
         if case is None:
             raise CheckSkipped(f"this corpus does not contain {case_id}")
-        if self._copies.change(case):
-            self._copies.discard(case)
-        shown = self._copies.shown(case)
+        if self.copies.change(case):
+            self.copies.discard(case)
+        shown = self.copies.shown(case)
         if shown is not case:
             self._original[str(shown.path).encode()] = str(case.path).encode()
         return shown
@@ -100,10 +100,6 @@ class Checker:
         if self._conversation is not None:
             self._conversation.close()
             self._conversation = None
-
-    def end(self) -> None:
-        self.close()
-        self._copies.close()
 
     @property
     def last_sent(self) -> bytes:
@@ -388,7 +384,8 @@ def check_protocol(
                 if name == "start" and check.status != "pass":
                     return
         finally:
-            checker.end()
+            checker.close()
+            checker.copies.close()
 
 
 def _run_check(checker: Checker, name: str, title: str, body: Callable[[Checker], str | None]) -> Check:

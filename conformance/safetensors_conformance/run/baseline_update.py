@@ -159,9 +159,9 @@ def _append(
         table["profile"] = profile
     if not bare:
         table["why"] = ""
-    if not bare and SECURITY.intersection(steps.values()):
-        table["issue"] = ""
-        table.add(tomlkit.comment("review_by = YYYY-MM-DD"))
+        if SECURITY.intersection(steps.values()):
+            table["issue"] = ""
+            table.add(tomlkit.comment("review_by = YYYY-MM-DD"))
     table.add(tomlkit.nl())
     entries.append(table)
 
