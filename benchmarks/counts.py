@@ -59,10 +59,10 @@ print(counted(lambda: {function}(data)), file=sys.stderr)
 _JUDGED = """
 from collections import deque
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.session import CaseRunner, Session
+from safetensors_conformance.run.session import Session
 from safetensors_corpus import load_manifest
 cases = [case for case in load_manifest().reading if case.area == "layout"]
-with Session(CaseRunner(resolve("reference"))) as session:
+with Session(resolve("reference")) as session:
     session.start()
     deque(session.verdicts(cases[:50]), maxlen=0)
     calls = counted(lambda: deque(session.verdicts(cases[50:250]), maxlen=0))

@@ -14,7 +14,7 @@ from rich.progress import track
 from safetensors_conformance.cli.common import corpus
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.session import MAX_IN_FLIGHT, CaseRunner, Session
+from safetensors_conformance.run.session import MAX_IN_FLIGHT, Session
 from safetensors_conformance.worker.worker import Limits, Request, make_worker
 
 
@@ -57,7 +57,7 @@ def harness(impl: str, rounds: int, as_json: bool) -> None:
                 worker.ask(step, path)
 
     def judged() -> float:
-        with Session(CaseRunner(target)) as session:
+        with Session(target) as session:
             session.start()
             began = time.perf_counter()
             deque(session.verdicts(cases), maxlen=0)

@@ -20,7 +20,7 @@ import msgspec
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.programs.launcher import Confinement
-from safetensors_conformance.run.session import CaseRunner, Session
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus import Case, load_manifest
 from safetensors_reference.rules.pages import escape
@@ -141,7 +141,7 @@ def measure(loader: str, device: str, cases: list[Case]) -> LoaderRow:
     version = ""
     try:
         target.prepare()
-        with Session(runner(target, device)) as session:
+        with new_session(target, device) as session:
             version = session.start().version
             for verdict in session.verdicts(cases):
                 step = verdict.steps.get("device")
@@ -159,8 +159,8 @@ def measure(loader: str, device: str, cases: list[Case]) -> LoaderRow:
     return LoaderRow(loader, version, device, files, checks)
 
 
-def runner(target: Target, device: str) -> CaseRunner:
-    return CaseRunner(target, Limits(60.0, confinement=Confinement(env=tuple(VARIABLES))), device=device)
+def new_session(target: Target, device: str) -> Session:
+    return Session(target, Limits(60.0, confinement=Confinement(env=tuple(VARIABLES))), device=device)
 
 
 def load() -> Results:

@@ -121,14 +121,11 @@ class Implementation:
     def steps_of(self, case: Case) -> list[str]:
         """Return the steps of a case that the implementation has, if it claims the area of the case."""
         steps = case.steps_for(self.steps, self.areas)
-        if "device" in self.steps and loadable(case) and case.is_claimed(self.areas):
+        loadable = case.kind == "read" and "read" in case.steps and case.action is None
+        if loadable and "device" in self.steps and case.is_claimed(self.areas):
             steps.append("device")
         return steps
 
     @property
     def label(self) -> str:
         return f"{self.selector} {self.version}" if self.version != "unknown" else self.selector
-
-
-def loadable(case: Case) -> bool:
-    return case.kind == "read" and "read" in case.steps and case.action is None

@@ -28,7 +28,7 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.protocol_check.checks import check_protocol
 from safetensors_conformance.protocol_check.conversation import SCHEMA, validate
-from safetensors_conformance.run.session import CaseRunner, Session, smoke
+from safetensors_conformance.run.session import Session, smoke
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import fails
@@ -119,18 +119,18 @@ def test_an_example_passes_the_smoke_check_and_reads_ordinary_files(name: str, e
     accepted = [c for c in committed().reading if c.expect is not None and c.expect.outcome == "accept"]
     cases = accepted if every else one_of_each(accepted)
     assert len(cases) > 30
-    with Session(CaseRunner(resolve(IN_PYTHON[name]))) as session:
+    with Session(resolve(IN_PYTHON[name])) as session:
         assert smoke(session, committed().cases) is None
-        session.runner.plan(cases)
+        session.plan(cases)
         for case in cases:
             assert session.judge(case).verdict == "pass", case.id
 
 
 def failures(selector: str, cases: Sequence[Case]) -> dict[str, str]:
     """Cases that the reader fails, recommendations included, and choices that it contradicts itself on."""
-    with Session(CaseRunner(resolve(selector))) as session:
+    with Session(resolve(selector)) as session:
         session.start()
-        session.runner.plan(cases)
+        session.plan(cases)
         verdicts = [session.judge(case) for case in cases]
     wrong = {
         v.case.id: f"{v.verdict}: {v.steps[step].detail}"
@@ -174,7 +174,7 @@ def test_a_program_answers_by_its_status_or_from_one_file(how: str, program_of: 
         program_of("StdioReader.java")
         selector = f"cmd:java {EXAMPLES / 'StdioReader.java'}"
     cases = [c for c in committed().cases if c.smoke and c.kind == "read"]
-    with Session(CaseRunner(resolve(selector))) as session:
+    with Session(resolve(selector)) as session:
         assert [session.judge(c).verdict for c in cases] == ["pass"] * len(cases)
 
 
@@ -197,7 +197,7 @@ def test_the_wrapper_in_shell_hands_every_status_on(
     monkeypatch.setenv("TOOL", f"sh {script}")
     case = committed().by_id["framing/one-tensor"]
     limits = Limits(confinement=Confinement(env=("TOOL",)))
-    with Session(CaseRunner(resolve(f"exit:sh {EXAMPLES / 'exit_check.sh'} {{path}}"), limits)) as session:
+    with Session(resolve(f"exit:sh {EXAMPLES / 'exit_check.sh'} {{path}}"), limits) as session:
         result = session.judge(case).steps["read"].result
     assert (result.outcome, words in result.message) == (outcome, True)
 

@@ -16,7 +16,7 @@ from safetensors_reports.text import plural
 
 from ..case_verdict import explain_failure, result_row, result_rows
 from ..run.driver import ImplementationRun, Run, RunOptions
-from .common import corpus, shared_option, targets, tracked
+from .common import corpus, reported_as, shared_option, targets, tracked
 
 FILE = click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Use this baseline file.")
 
@@ -37,10 +37,8 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
     """Show each entry in the baseline of SELECTOR, with its case, verdicts, reason, issue and review date."""
     target = targets([selector])[0]
     path = file or target.baseline
-    try:
+    with reported_as(UnusableError, KnownError):
         loaded = load_baseline(path, version, profile)
-    except KnownError as err:
-        raise UnusableError(str(err)) from err
     table = Table(box=None, pad_edge=False)
     for column in ("case", "verdicts", "why", "issue", "review by"):
         table.add_column(column, overflow="fold")
@@ -73,7 +71,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
         listed = [(case, known.find(case.id)) for case in manifest.cases]
         wanted = {case.id: entry for case, entry in listed if entry is not None and entry in entries}
         stale = 0
-        for verdict in run.session.verdicts(manifest.by_id[case_id] for case_id in wanted):
+        for verdict in run.verdicts(manifest.by_id[case_id] for case_id in wanted):
             entry = wanted[verdict.case.id]
             for step, expected in entry.steps.items():
                 if step not in verdict.steps:
@@ -101,24 +99,20 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     manifest = corpus(None)
     target = targets([selector])[0]
     path = file or target.baseline
-    try:
+    with reported_as(UnusableError, KnownError):
         driver = Run([target], RunOptions(manifest, profile, baseline=path, use_baseline=False))
-    except KnownError as err:
-        raise UnusableError(str(err)) from err
     mine = driver.results_of(target.selector)
     with closing(driver.implementation(target.selector)) as run:
         if run.problem is not None:
             raise UnusableError(run.problem)
         mine.add({"header": run.header})
-        cases = [verdict.case for verdict in tracked(run.session, driver.cases())]
-        for row in (row for case in cases for row in result_rows(run.verdict(case))):
+        cases = [verdict.case for verdict in tracked(run, driver.cases())]
+        for row in (row for case in cases for row in result_rows(run.judge(case))):
             mine.add({"result": row})
         for choice in run.choices(cases):
             mine.add({"choice": run.choice_row(choice, cases)})
     driver.finish()
-    try:
+    with reported_as(UnusableError, KnownError):
         lines = driver.update_baselines(file, profile)
-    except KnownError as err:
-        raise UnusableError(str(err)) from err
     for line in lines:
         click.echo(line)

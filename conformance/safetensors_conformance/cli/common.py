@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import functools
 import json
@@ -29,11 +30,18 @@ from ..worker.worker import Limits
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def corpus(path: Path | None) -> Manifest:
+@contextlib.contextmanager
+def reported_as(error: Callable[[str], click.ClickException], *kinds: type[Exception]) -> Iterator[None]:
+    """Convert exceptions of these kinds to ``error`` with the same message."""
     try:
+        yield
+    except kinds as err:
+        raise error(str(err)) from err
+
+
+def corpus(path: Path | None) -> Manifest:
+    with reported_as(UnusableError, ManifestError):
         return load_manifest(path)
-    except ManifestError as err:
-        raise UnusableError(str(err)) from err
 
 
 def shared_option(name: str, parameter: str = "", **settings: Any) -> Callable[[Command], Command]:
@@ -108,7 +116,7 @@ def progress(*, shown: bool = True) -> Progress:
 
 def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> Iterator[CaseVerdict]:
     """Yield the verdict on each case that has a step to run, and show a progress bar if ``shown``."""
-    cases = [case for case in cases if session.runner.steps(case)]
+    cases = [case for case in cases if session.steps(case)]
     with progress(shown=shown) as bar:
         yield from bar.track(session.verdicts(cases), len(cases), description=session.target.selector)
 
@@ -123,10 +131,8 @@ def existing_folder(_context: click.Context, _option: click.Parameter, folder: P
 
 
 def targets(selectors: Sequence[str]) -> list[Target]:
-    try:
+    with reported_as(click.UsageError, SelectorError):
         return [resolve(s) for s in dict.fromkeys(selectors)]
-    except SelectorError as err:
-        raise click.UsageError(str(err)) from err
 
 
 def hand_out(

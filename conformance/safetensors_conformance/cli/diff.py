@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -26,24 +26,23 @@ from safetensors_reports.differences.signatures import Differences, evaluate
 from safetensors_reports.known_failures import SHIPPED_TRIAGE, KnownError, Triage, load_triage
 from safetensors_reports.text import plural
 
-from ..differential.run import (
-    KINDS,
-    UNREADABLE,
-    LazyInputFacts,
-    Side,
-    check_inputs,
-    dump,
-    find_files,
-    folders_of,
-    most_values,
-    names_of,
-    records_of,
-    run_all,
-)
+from .. import differential
+from ..differential import Side
+from ..outcome import Implementation
 from ..programs.launcher import ending_as_interrupted
 from ..run.session import Input
 from ..worker.worker import Limits
-from .common import cases_option, corpus, corpus_option, hand_out, limit_options, progress, select, targets
+from .common import (
+    cases_option,
+    corpus,
+    corpus_option,
+    hand_out,
+    limit_options,
+    progress,
+    reported_as,
+    select,
+    targets,
+)
 
 MAX_HARNESS_ERRORS = 3
 
@@ -62,7 +61,7 @@ MAX_HARNESS_ERRORS = 3
     "--kind",
     "kinds",
     multiple=True,
-    type=click.Choice(KINDS),
+    type=click.Choice(differential.KINDS),
     help="Kind of corpus case; repeatable.  [default: read, or any kind with --case]",
 )
 @click.option(
@@ -156,40 +155,38 @@ def diff(
     inputs: Sequence[Input]
     manifest = None if files else corpus(corpus_path)
     if manifest is None:
-        files_given, problems = find_files(files)
+        files_given, problems = differential.find_files(files)
         inputs = files_given
-        limits = limits.with_shown(*folders_of(files_given))
-        limits = replace(limits, values=limits.values + most_values(files_given))
+        limits = limits.with_shown(*{f.path.parent if f.kind == "index" else f.path for f in files_given})
+        limits = replace(limits, values=limits.values + differential.most_values(files_given))
     else:
-        wanted = kinds or (KINDS if cases else ("read",))
-        inputs, problems = check_inputs(c for c in select(manifest, cases) if c.kind in wanted)
+        wanted = kinds or (differential.KINDS if cases else ("read",))
+        inputs, problems = differential.check_inputs(c for c in select(manifest, cases) if c.kind in wanted)
         if not inputs and not problems:
             raise click.UsageError(f"none of the selected cases has the kind {' or '.join(wanted)}")
         limits = limits.with_shown(manifest.root / "files")
     sides = [Side(target, limits, profile) for target in wanted_targets]
     with ending_as_interrupted():
         finished = _run(sides, inputs, jobs or os.cpu_count() or 1)
-    known = Triage()
-    names = names_of([s for s in sides if s.runner.implementation is not None])
-    if not no_triage:
-        known = _triage(triage_path or SHIPPED_TRIAGE, names)
+    ran = {side: side.implementation for side in sides if side.implementation is not None}
+    known = Triage() if no_triage else _triage(triage_path or SHIPPED_TRIAGE, differential.names_of([*ran]))
     whole = (
         finished
+        and len(ran) == len(sides)
         and not cases
         and (manifest is not None or triage_path is not None)
         and not set(kinds) - {"read"}
     )
-    found = _report(sides, inputs, manifest, profile, known, problems, finished=finished, whole=whole)
+    problems += [side.problem for side in sides if side.problem is not None]
+    found = _report(ran, inputs, manifest, profile, known, problems, finished=finished, whole=whole)
     text, markdown = diff_text(found, show), diff_markdown(found)
     hand_out("diff", to_builtins(found), text, markdown, folder=report, as_json=as_json)
     raise SystemExit(130 if found.interrupted else found.exit_status)
 
 
 def _triage(path: Path, names: Sequence[str]) -> Triage:
-    try:
+    with reported_as(click.UsageError, KnownError):
         return load_triage(path, names)
-    except KnownError as err:
-        raise click.UsageError(str(err)) from err
 
 
 def _run(sides: Sequence[Side], inputs: Sequence[Input], jobs: int) -> bool:
@@ -199,12 +196,12 @@ def _run(sides: Sequence[Side], inputs: Sequence[Input], jobs: int) -> bool:
     except KeyboardInterrupt:
         return False
     with progress() as shown:
-        bars = {id(s): shown.add_task(s.target.selector, total=len(inputs)) for s in sides}
-        return run_all(sides, inputs, jobs, lambda side: shown.advance(bars[id(side)]))
+        bars = {side: shown.add_task(side.target.selector, total=len(inputs)) for side in sides}
+        return differential.run_all(sides, inputs, jobs, lambda side: shown.advance(bars[side]))
 
 
 def _report(
-    sides: Sequence[Side],
+    ran: Mapping[Side, Implementation],
     inputs: Sequence[Input],
     manifest: Manifest | None,
     profile: str | None,
@@ -214,10 +211,10 @@ def _report(
     finished: bool,
     whole: bool,
 ) -> DiffDocument:
-    ran = [s for s in sides if s.runner.implementation is not None]
-    names = names_of(ran)
+    names, by_id = differential.names_of([*ran]), {item.id: item for item in inputs}
     digest = manifest.digest if manifest is not None else "files"
-    found = evaluate(records_of(ran, digest, profile), names, LazyInputFacts(inputs))
+    records = differential.records_of(ran, digest, profile)
+    found = evaluate(records, names, lambda input_id: differential.facts_of(by_id[input_id]))
     signatures = found.signatures()
     notes = []
     for side in ran:
@@ -225,21 +222,20 @@ def _report(
             some = "any" if missing == len(inputs) else f"{missing:,}"
             notes.append(f"{side.target.selector} has no step for {some} of the inputs")
     listed = () if manifest is not None else tuple(item.id for item in inputs)
-    gone = [d.input for d in found.found if d.about.subject == UNREADABLE]
+    gone = [d.input for d in found.found if d.about.subject == differential.UNREADABLE]
     vanished = [f"{name}: the file disappeared or changed during the run" for name in gone]
     return document(
         found,
         suite=version("safetensors-conformance"),
         implementations=tuple(
-            DiffImplementation(label, name, s.target.selector, i.version, i.language, i.steps)
-            for s, name, label in zip(ran, names, found.labels, strict=True)
-            if (i := s.runner.implementation) is not None
+            DiffImplementation(label, name, s.target.selector, who.version, who.language, who.steps)
+            for (s, who), name, label in zip(ran.items(), names, found.labels, strict=True)
         ),
         source="files" if manifest is None else f"corpus {manifest.version}",
         given=len(inputs),
         standing=triage.weigh(signatures, dt.datetime.now(dt.UTC).date()),
-        unmatched=tuple(triage.unmatched(signatures)) if whole and len(ran) == len(sides) else (),
-        problems=(*problems, *_problems(sides, inputs, finished=finished), *vanished),
+        unmatched=tuple(triage.unmatched(signatures)) if whole else (),
+        problems=(*problems, *_problems(ran, inputs, finished=finished), *vanished),
         notes=tuple(notes),
         interrupted=not finished,
         answers=_answers(ran, found, listed),
@@ -247,9 +243,9 @@ def _report(
     )
 
 
-def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool) -> list[str]:
-    out = [side.problem for side in sides if side.problem is not None]
-    for side in sides:
+def _problems(ran: Mapping[Side, Implementation], inputs: Sequence[Input], *, finished: bool) -> list[str]:
+    out = []
+    for side in ran:
         bad = [
             f"{side.target.selector} on {name}: {side.results[name].message}"
             for name in sorted(side.asked)
@@ -258,14 +254,9 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
         out += bad[:MAX_HARNESS_ERRORS]
         if len(bad) > MAX_HARNESS_ERRORS:
             out.append(f"{side.target.selector}: its adapter failed on {plural(len(bad), 'input')}")
-    started = [side for side in sides if side.runner.implementation is not None]
     for kind in dict.fromkeys(item.kind for item in inputs) if finished else ():
         some = [item for item in inputs if item.kind == kind]
-        able = [
-            side.runner.implementation
-            for side in started
-            if side.runner.implementation and any(side.runner.steps(item) for item in some)
-        ]
+        able = [who for side, who in ran.items() if any(side.steps(item) for item in some)]
         if len(able) < 2:
             having = f"only {able[0].label} has" if able else "none of them has"
             out.append(f"{having} the step for inputs of kind {kind}; there is nothing to compare")
@@ -273,13 +264,13 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
 
 
 def _answers(
-    ran: Sequence[Side], found: Differences, listed: Sequence[str]
+    ran: Iterable[Side], found: Differences, listed: Sequence[str]
 ) -> Mapping[str, Mapping[str, Any]]:
     wanted = dict.fromkeys([*(d.input for d in found.found), *listed])
     pairs = list(zip(found.labels, ran, strict=True))
     return {
         name: {
-            label: dump(side.results[name]) if name in side.asked else {"outcome": "not-asked"}
+            label: differential.dump(side.results[name]) if name in side.asked else {"outcome": "not-asked"}
             for label, side in pairs
             if name in side.results
         }

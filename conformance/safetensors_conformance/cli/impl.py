@@ -29,7 +29,7 @@ from ..implementations.selectors import SelectorError, Target, installed_here, r
 from ..implementations.source_build import LOCAL
 from ..programs.launcher import Confinement, ending_as_interrupted
 from ..worker.worker import Limits, StartError, make_worker
-from .common import confinement_options
+from .common import confinement_options, reported_as
 
 
 @click.group()
@@ -59,18 +59,14 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
         ("version", "installed", "says") if check else ("kind", "parser in", "version", "installed", "calls")
     )
     rows = [("--impl", *facts)]
-    try:
+    with reported_as(click.ClickException, DescriptorError):
         known = {**descriptors(), **outside_descriptors()}
-    except DescriptorError as err:
-        raise click.ClickException(str(err)) from err
     chosen = [d for d in known.values() if kind in (None, d.kind)]
     for descriptor in chosen:
         for entry in descriptor.entries:
             selector = descriptor.selector(entry)
-            try:
+            with reported_as(click.ClickException, SelectorError):
                 target = resolve(selector)
-            except SelectorError as err:
-                raise click.ClickException(str(err)) from err
             installed = target.environment is None or target.environment.ready
             may_start = check and installed and not descriptor.outside
             version = descriptor.default_version(entry)
@@ -179,18 +175,14 @@ def sync(
 def info(name: str) -> None:
     """Show what is known about an implementation."""
     match = NAMED.match(name)
-    try:
+    with reported_as(click.ClickException, DescriptorError):
         descriptor = find_descriptor(match["name"]) if match else None
-    except DescriptorError as err:
-        raise click.ClickException(str(err)) from err
-    if descriptor is None:
-        raise click.ClickException(f"unknown implementation {name!r}; known: {', '.join(descriptors())}")
-    try:
-        lines = _facts(descriptor)
-    except DescriptorError as err:
-        raise click.ClickException(str(err)) from err
-    except OSError as err:
-        raise click.ClickException(f"{visible(str(err.filename))}: {err.strerror}") from err
+        if descriptor is None:
+            raise click.ClickException(f"unknown implementation {name!r}; known: {', '.join(descriptors())}")
+        try:
+            lines = _facts(descriptor)
+        except OSError as err:
+            raise click.ClickException(f"{visible(str(err.filename))}: {err.strerror}") from err
     for line in lines:
         click.echo(visible(line, 2000))
 
@@ -248,15 +240,12 @@ def _where(descriptor: LocatedDescriptor, entry: Entry) -> str:
 def clean(names: tuple[str, ...]) -> None:
     """Remove environments. A missing environment is not an error."""
     for name in names:
-        try:
+        with reported_as(click.UsageError, SelectorError):
             target = resolve(name, however_old=True)
-        except SelectorError as err:
-            raise click.UsageError(str(err)) from err
-        if target.descriptor is None or target.entry is None or target.user_provided:
-            raise click.UsageError(f"{name!r} has no environment of its own")
-        if target.environment is None and not target.descriptor.manager:
+        known = None if target.user_provided else target.descriptor
+        if known is None or target.entry is None or not (target.environment or known.manager):
             raise click.UsageError(f"{name!r} has no environment of its own")
         version = name.partition("==")[2]
-        env = target.environment or environment(target.descriptor, target.entry, version)
+        env = target.environment or environment(known, target.entry, version)
         what = env.folder.relative_to(cache_folder())
         click.echo(f"removed {what}" if remove(env) else f"nothing to remove: {what} does not exist")

@@ -183,9 +183,7 @@ def _each(documents: dict[str, dict[str, Any]], name: str) -> dict[str, str]:
     slugs: list[str] = []
     for label in documents:
         slugs.append(unused(file_slug(label), slugs))
-    return {
-        name.format(slug): _json(document) for slug, document in zip(slugs, documents.values(), strict=True)
-    }
+    return {name.format(slug): _json(one) for slug, one in zip(slugs, documents.values(), strict=True)}
 
 
 def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFinding]]:
@@ -197,9 +195,8 @@ def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFindin
             (findings if path.name == DOCUMENT else records).append(path)
             continue
         found = sorted(path.glob("*.jsonl"))
-        inside = (
-            [path] if (path / DOCUMENT).exists() else sorted(p.parent for p in path.glob(f"*/{DOCUMENT}"))
-        )
+        below = sorted(document.parent for document in path.glob(f"*/{DOCUMENT}"))
+        inside = [path] if (path / DOCUMENT).exists() else below
         if not found and not inside:
             raise AuditError(
                 f"{visible(str(path))}: contains neither run records (*.jsonl) nor findings "

@@ -159,7 +159,7 @@ def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -
             except StoppedError:
                 return False
             with contextlib.closing(run):
-                run.session.runner.waiting = partial(given_up, turns)
+                run.waiting = partial(given_up, turns)
                 failed = _run_one(driver, run, cases, printer)
             if not stop.is_set():
                 driver.results_of(selector).finish(driver.options.manifest)  # even if another one fails later
@@ -194,7 +194,7 @@ def _run_one(driver: Run, run: ImplementationRun, cases: Sequence[Case], printer
     verdicts: list[CaseVerdict] = []
     wrong: list[Assessment] = []
     try:
-        for verdict in tracked(run.session, cases, shown=printer.bar):
+        for verdict in tracked(run, cases, shown=printer.bar):
             verdicts.append(verdict)
             for step in verdict.steps:
                 assessment = run.assess(verdict, step)

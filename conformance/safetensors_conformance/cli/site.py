@@ -15,6 +15,7 @@ from safetensors_reports.site.data import Program
 from safetensors_reports.site.data import load as load_data
 
 from ..implementations.descriptor import KINDS, descriptors
+from .common import reported_as
 
 
 def programs() -> list[Program]:
@@ -72,9 +73,7 @@ def build(output: Path, repository: str, root: Path | None) -> None:
         raise click.UsageError("--repository must be a URL that begins with https://")
     from safetensors_reports.site.generator import SiteError, build_site
 
-    try:
+    with reported_as(UnusableError, SiteError, AuditError, OSError):
         data = load_data(docs.parent, load(root), programs(), repository)
         number = build_site(data, output)
-    except (SiteError, AuditError, OSError) as err:
-        raise UnusableError(str(err)) from err
     click.echo(f"{number:,} pages: {output / 'index.html'}")

@@ -27,7 +27,7 @@ from ..implementations.selectors import SelectorError, Target, resolve, runs_pro
 from ..outcome import Implementation
 from ..programs.launcher import ending_as_interrupted
 from ..run.driver import ImplementationResults, ReportError, RunOptions, header_row
-from ..run.session import CaseRunner, GivenUpError, Session
+from ..run.session import GivenUpError, Session
 from ..worker.worker import Limits, StartError
 from .common import (
     cases_option,
@@ -186,7 +186,7 @@ def run_version(
 
     With ``public``, the known bugs by case, the result leaves out what must not be published.
     """
-    with Session(CaseRunner(target, options.limits, options.profile, max_hangs=options.max_hangs)) as session:
+    with Session(target, options.limits, options.profile, max_hangs=options.max_hangs) as session:
         try:
             target.prepare()
             implementation = session.start()

@@ -395,9 +395,8 @@ class Torch:
             return self.data(tensor)
 
     def churn(self, sizes: list[int]) -> Any:
-        return [
-            self._torch.full((size,), FILL, dtype=self._torch.uint8, device=self._device) for size in sizes
-        ]
+        dtype, device = self._torch.uint8, self._device
+        return [self._torch.full((size,), FILL, dtype=dtype, device=device) for size in sizes]
 
     def wait(self) -> None:
         if self.streams:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import math
 import numbers
 import operator
@@ -65,16 +66,12 @@ def is_marked(method: Any) -> bool:
     return bool(getattr(method, "stc_marked", False))
 
 
-def is_from_library(err: BaseException) -> bool:
-    return _OF_LIBRARY in vars(err)
-
-
 def adapter_mistake(err: BaseException, method: Any) -> str | None:
     """Return the adapter's mistake behind an exception from ``method``, or None if the library caused it.
 
     Exceptions from unmarked methods count as the library's, except for undefined names in the method's file.
     """
-    if is_from_library(err) or isinstance(err, (NotImplementedError, KeyboardInterrupt)):
+    if _OF_LIBRARY in vars(err) or isinstance(err, (NotImplementedError, KeyboardInterrupt)):
         return None
     if hasattr(type(err), "stc_refused") or type(err).__name__ == "PanicException":
         return None
@@ -86,11 +83,7 @@ def adapter_mistake(err: BaseException, method: Any) -> str | None:
         own = getattr(getattr(method, "__code__", None), "co_filename", None)
         if not isinstance(err, NameError) or file != own:
             return None
-    return (
-        f"{describe_error(err)} ({file.replace(os.sep, '/').rpartition('/')[2]}:{line})"
-        if file
-        else describe_error(err)
-    )
+    return describe_error(err) + (f" ({os.path.basename(file)}:{line})" if file else "")  # noqa: PTH119
 
 
 def ask(method: Callable[..., Any], *args: Any) -> Any:
@@ -162,12 +155,9 @@ def each(iterable: Iterable[_T]) -> Iterator[_T]:
     iterator = iter(iterable)
     while True:
         try:
-            item = next(iterator)
+            item = call(next, iterator)
         except StopIteration:
             return
-        except BaseException as err:
-            vars(err)[_OF_LIBRARY] = True
-            raise
         yield item
 
 
@@ -307,9 +297,7 @@ def _plain(value: Any, level: int, budget: list[int]) -> Any:
         return str.__str__(value)
     if isinstance(value, float):
         value = float.__float__(value)
-        if math.isfinite(value):
-            return value
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return value if math.isfinite(value) else json.dumps(value)  # such as "-Infinity"
     if isinstance(value, (list, tuple)):
         return [_plain(v, level + 1, budget) for v in value] if level < MAX_LEVELS else "(a list)"
     if isinstance(value, Mapping):

@@ -57,15 +57,10 @@ _ADAPTERS = os.path.join(os.path.dirname(_HERE), "implementations")  # noqa: PTH
 """Folder of this project's adapters. Its folder ``support`` contains their shared code."""
 _MESSAGE_LIMIT = library.MESSAGE_LIMIT
 _METHODS = {
-    "open": "open",
-    "read": "read",
-    "slice": "slice",
-    "write": "write",
-    "index": "index",
+    **{step: step for step in ("open", "read", "slice", "write", "index")},
     "sharded": "save_sharded",
     "lifecycle": "hold",
-    "remote": "remote",
-    "device": "device",
+    **{step: step for step in ("remote", "device")},
     "concurrent": "share",
     "export": "export",
 }
@@ -199,25 +194,18 @@ def invalid_part(adapter: Any) -> str | None:
         method = getattr(adapter, name, None)
         if method is not None and not callable(method):
             return f"{name} of the adapter must be a method, not {type(method).__name__}"
-    if not _are_exceptions(getattr(adapter, "rejects", None)):
-        return (
-            "rejects of the adapter must be a tuple of exception types, such as (ValueError,), "
-            f"not {short_repr(adapter.rejects)}"
-        )
-    lacks = getattr(adapter, "lacks", ())
-    if not isinstance(lacks, (tuple, list, set, frozenset)) or not all(isinstance(x, str) for x in lacks):
-        return (
-            f'lacks of the adapter must be a tuple of names, such as ("dtype-f4",), not {short_repr(lacks)}'
-        )
-    return None
-
-
-def _are_exceptions(types_: Any) -> bool:
-    if types_ is None:
-        return True
-    return isinstance(types_, (tuple, list, set, frozenset)) and all(
-        isinstance(t, type) and issubclass(t, BaseException) for t in types_
+    rejects, lacks = getattr(adapter, "rejects", None), getattr(adapter, "lacks", ())
+    several = (tuple, list, set, frozenset)
+    are_errors = isinstance(rejects, several) and all(
+        isinstance(kind, type) and issubclass(kind, BaseException) for kind in rejects
     )
+    if rejects is not None and not are_errors:
+        wanted = "a tuple of exception types, such as (ValueError,)"
+        return f"rejects of the adapter must be {wanted}, not {short_repr(rejects)}"
+    if not isinstance(lacks, several) or not all(isinstance(x, str) for x in lacks):
+        wanted = 'a tuple of names, such as ("dtype-f4",)'
+        return f"lacks of the adapter must be {wanted}, not {short_repr(lacks)}"
+    return None
 
 
 def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -286,10 +274,9 @@ def run_read(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 def rows_of(result: Any, method: Callable[..., Any]) -> Iterator[Any]:
     step = method_name(method)
-    if result is None:
-        raise AdapterError(f"{step}() returned None instead of tensors")
     if not hasattr(type(result), "__iter__"):
-        raise AdapterError(f"{step}() returned {type(result).__name__} instead of tensors")
+        kind = "None" if result is None else type(result).__name__
+        raise AdapterError(f"{step}() returned {kind} instead of tensors")
     iterator = guarded(lambda: iter(result), f"the result of {step}() cannot be iterated over")
     yield from library.iterate_result(iterator, method)
 
@@ -356,7 +343,7 @@ def failure_answer(err: BaseException, adapter: Any) -> dict[str, Any]:
     answer: dict[str, Any] = {"exception": kind, "message": describe_error(err)}
     answer["outcome"] = "crash" if kind == "PanicException" else "reject"
     documented = getattr(adapter, "rejects", None)
-    if answer["outcome"] == "reject" and documented is not None and _are_exceptions(documented):
+    if answer["outcome"] == "reject" and documented is not None:
         answer["documented"] = isinstance(err, tuple(documented))
     return answer
 
@@ -387,9 +374,8 @@ def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str
 def row(item: Any, method: Callable[..., Any]) -> dict[str, Any]:
     marked = library.is_marked(method)
     step = method_name(method)
-    return guarded(
-        lambda: library.tensor(item, step, marked=marked), f"a tensor from {step}() cannot be reported"
-    )
+    wrong = f"a tensor from {step}() cannot be reported"
+    return guarded(lambda: library.tensor(item, step, marked=marked), wrong)
 
 
 def run_slice(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -415,9 +401,8 @@ def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, 
 def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     method = method_of(adapter, _METHODS[request["step"]])
     most = [request["max_shard_size"]] if request["step"] == "sharded" else []
-    tensors, metadata = guarded(
-        lambda: library.tensors_to_write(request), "the tensors to write cannot be created"
-    )
+    wrong = "the tensors to write cannot be created"
+    tensors, metadata = guarded(lambda: library.tensors_to_write(request), wrong)
     with file_size_limit(request.get("file_size_limit")):
         ask(method, request["path"], tensors, metadata, *most)
     return ACCEPTED
@@ -535,21 +520,16 @@ def run_concurrent(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 STEPS = {
-    "open": run_read,
-    "read": run_read,
-    "index": run_read,
-    "remote": run_read,
+    **dict.fromkeys(("open", "read", "index", "remote"), run_read),
+    **dict.fromkeys(("write", "sharded"), run_write),
+    **dict.fromkeys(("resave", "export"), run_on_file),
     "slice": run_slice,
-    "write": run_write,
-    "resave": run_on_file,
-    "sharded": run_write,
     "hold": run_hold,
     "get": run_get,
     "look": run_look,
     "release": run_release,
     "device": run_device,
     "concurrent": run_concurrent,
-    "export": run_on_file,
 }
 
 

@@ -80,13 +80,12 @@ class Environment:
 
 def environment(descriptor: LocatedDescriptor, entry: Entry, version: str = "") -> Environment:
     """Return the environment for a version, or for the default version, whether it exists or not."""
+    version = version or descriptor.default_version(entry)
     if not entry.adapter:
         assert descriptor.source
-        version = version or descriptor.default_version(entry)
         folder = cache_folder() / f"{descriptor.name}-source-{version}"
         build = Build(descriptor, descriptor.source, version, folder)
         return Environment(descriptor, version, build.needs, folder, build)
-    version = version or entry.version or descriptor.version
     name = f"{descriptor.name}-{version}" + (f"-{entry.name}" if entry.requires else "")
     if descriptor.manager == "pip":
         name += f"-py{sys.version_info[0]}.{sys.version_info[1]}"

@@ -1,18 +1,4 @@
-"""Selectors for ``--impl``: a known name, an adapter, a program, an exit status, or a container image.
-
-=========================  ==========================================================================
-``reference``              an implementation that this project knows; ``stc impl list`` shows them all
-``mlx:entry``              another way of calling it
-``mlx==0.31.1``            a version of it, in its own environment
-``mylib@3f2a…``            a commit of it, built from source; ``mylib@local`` is built from your checkout
-``mylib@3f2a…=cmd:./prog`` a program that you provide as that implementation; the commit is optional
-``py:package.module:obj``  a Python adapter; a path to a ``.py`` file works instead of the module
-``cmd:program args``       any program that speaks the worker protocol over standard input and output
-``exit:program {path}``    any program that exits with 0 to accept and 1 to reject; verdicts only. With
-                           ``{path} {folder}``, a program that writes tensors to files in a folder
-``oci:image args``         a container image whose program speaks the worker protocol
-=========================  ==========================================================================
-"""
+"""Selectors for ``--impl``, such as a known name or a program. ``stc run --help`` lists their forms."""
 
 from __future__ import annotations
 
@@ -61,6 +47,10 @@ _HOSTS = _PACKAGE / "host"
 
 class SelectorError(Exception):
     """``--impl`` does not name anything that can run. The message lists alternatives."""
+
+
+def _fault(selector: str, text: object) -> SelectorError:
+    return SelectorError(f"--impl {selector!r}: {text}")
 
 
 @dataclass(frozen=True)
@@ -192,7 +182,7 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
         try:
             return _known(selector, however_old=however_old)
         except DescriptorError as err:  # there is no folder for environments
-            raise SelectorError(f"--impl {selector!r}: {err}") from err
+            raise _fault(selector, err) from err
     target = _program(program)
     if not name:
         return target
@@ -210,29 +200,27 @@ def _program(selector: str) -> Target:
             siblings = [str(path) for path in Path(where).parent.glob("*.py")]
             near = difflib.get_close_matches(where, siblings, n=1)
             guess = f"; did you mean {near[0]}?" if near else ""
-            raise SelectorError(f"--impl {selector!r}: the file {where} does not exist{guess}")
+            raise _fault(selector, f"the file {where} does not exist{guess}")
         return Target(selector, "host", host_argv(rest))
     try:
         argv = tuple(shlex.split(rest))
     except ValueError as err:
-        raise SelectorError(f"--impl {selector!r}: {err}") from err
+        raise _fault(selector, err) from err
     if scheme == "oci":
         if not argv or argv[0].startswith("-"):
-            raise SelectorError(f"--impl {selector!r}: no image is given")
+            raise _fault(selector, "no image is given")
         if not container.engine():
             missing = missing_programs(container.ENGINES)
-            raise SelectorError(f"--impl {selector!r}: {missing}; one of them is sufficient")
+            raise _fault(selector, f"{missing}; one of them is sufficient")
         return Target(selector, "oci", argv)
     if not argv:
-        raise SelectorError(f"--impl {selector!r}: no program is given")
+        raise _fault(selector, "no program is given")
     if shutil.which(argv[0]) is None:
-        raise SelectorError(f"--impl {selector!r}: program {argv[0]!r} does not exist or is not executable")
+        raise _fault(selector, f"program {argv[0]!r} does not exist or is not executable")
     if scheme == "cmd":
         return Target(selector, "cmd", argv)
     if not any("{path}" in part for part in argv):
-        raise SelectorError(
-            f"--impl {selector!r}: mark the file's position in the command, e.g. exit:{rest} {{path}}"
-        )
+        raise _fault(selector, f"mark the file's position in the command, e.g. exit:{rest} {{path}}")
     return Target(selector, "exit", argv)
 
 
@@ -268,11 +256,8 @@ def resolve_named(selector: str) -> Target:
             "a document may name only implementations of this project; to run one of your own, give --impl"
         )
     # The version in the descriptor is our choice, while another one could be a hijacked release.
-    if (
-        ("==" in selector or "@" in selector)
-        and target.environment is not None
-        and not target.environment.ready
-    ):
+    chosen, env = "==" in selector or "@" in selector, target.environment
+    if chosen and env is not None and not env.ready:
         raise SelectorError(
             "a document must not choose what is installed; to install this version, give --impl"
         )
@@ -307,9 +292,8 @@ def _named(selector: str, name: str) -> tuple[re.Match[str], LocatedDescriptor, 
     if entry is None:
         entries = [descriptor.selector(one) for one in descriptor.entries]
         hint = did_you_mean(f"{called}:{match['entry']}", entries)
-        raise SelectorError(
-            f"--impl {selector!r}: {called} has no entry {match['entry']!r}; its entries are: "
-            f"{', '.join(entries)}{hint}"
+        raise _fault(
+            selector, f"{called} has no entry {match['entry']!r}; its entries are: {', '.join(entries)}{hint}"
         )
     return match, descriptor, entry
 
@@ -319,31 +303,26 @@ def _known(selector: str, *, however_old: bool) -> Target:
     if not entry.adapter:
         return _built(selector, match, descriptor, entry)
     if match["revision"]:
-        raise SelectorError(f"--impl {selector!r}: {descriptor.selector(entry)} is not built from source")
+        raise _fault(selector, f"{descriptor.selector(entry)} is not built from source")
     if match["version"] and not descriptor.manager:
-        raise SelectorError(f"--impl {selector!r}: {descriptor.name} has no versions to choose from")
+        raise _fault(selector, f"{descriptor.name} has no versions to choose from")
     if match["version"] and not however_old and not descriptor.fits(match["version"]):
-        raise SelectorError(
-            f"--impl {selector!r}: the adapter for {descriptor.name} supports {descriptor.oldest} and "
+        raise _fault(
+            selector,
+            f"the adapter for {descriptor.name} supports {descriptor.oldest} and "
             "newer; older versions lack functions that the adapter calls, so they would fail because "
-            "of the adapter"
+            "of the adapter",
         )
     env = None
     if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor, entry)):
         env = environment(descriptor, entry, match["version"] or "")
-    spec = str(HERE / entry.adapter)
-    hint = (
-        f"its environment is {env.folder}"
-        if env
-        else f"needs: {' '.join(descriptor.requirements(descriptor.version, entry))}"
-    )
+    spec, installed = str(HERE / entry.adapter), env.version if env else ""
+    needs = " ".join(descriptor.requirements(descriptor.version, entry))
+    hint = f"its environment is {env.folder}" if env else f"needs: {needs}" if descriptor.manager else ""
     if entry.adapter.endswith(".mjs"):
-        folder = str(env.folder) if env else sys.prefix
-        argv = ("node", str(_HOSTS / "node_host.mjs"), spec, folder)
-        return Target(selector, "node", argv, hint, descriptor, entry, env, env.version if env else "")
+        argv = ("node", str(_HOSTS / "node_host.mjs"), spec, str(env.folder if env else sys.prefix))
+        return Target(selector, "node", argv, hint, descriptor, entry, env, installed)
     python = str(env.python) if env else sys.executable
-    hint = hint if descriptor.manager else ""
-    installed = env.version if env else ""
     return Target(selector, "host", host_argv(spec, python), hint, descriptor, entry, env, installed)
 
 
@@ -351,16 +330,14 @@ def _built(selector: str, match: re.Match[str], descriptor: LocatedDescriptor, e
     source = descriptor.source
     assert source
     if match["version"]:
-        raise SelectorError(
-            f"--impl {selector!r}: this implementation is built from source; give a revision with @"
-        )
+        raise _fault(selector, "this implementation is built from source; give a revision with @")
     revision = match["revision"] or source.revision
     if source.kind == "git" and revision != LOCAL and not is_commit(revision):
-        raise SelectorError(f"--impl {selector!r}: {FULL_COMMIT}; or give @{LOCAL} for your own checkout")
+        raise _fault(selector, f"{FULL_COMMIT}; or give @{LOCAL} for your own checkout")
     try:
         env = environment(descriptor, entry, revision)
     except OSError as err:
-        raise SelectorError(f"--impl {selector!r}: {err}") from err
+        raise _fault(selector, err) from err
     assert env.build
     argv = env.build.filled(entry.program)
     return Target(selector, "cmd", argv, f"it was built in {env.folder}", descriptor, entry, env, revision)

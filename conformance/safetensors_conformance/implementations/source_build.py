@@ -36,7 +36,6 @@ from .descriptor import DOCUMENT, LocatedDescriptor, Source
 LOCAL = "local"
 """Revision of a build from the user's own checkout."""
 PARTS = ("source", "around", "built")
-_LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__")
 _SETTINGS = ("java-*", "maven*", "mono", "R")
 """Toolchain settings under ``/etc``. They contain no secrets."""
 
@@ -45,7 +44,6 @@ _SETTINGS = ("java-*", "maven*", "mono", "R")
 class Manager:
     """How a package manager fetches dependencies into ``{cache}``. ``prints`` is the file for its output."""
 
-    program: str
     manifest: str
     fetch: tuple[str, ...]
     add: tuple[str, ...] = ()
@@ -59,7 +57,6 @@ _NPM = ("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund")
 _MAVEN = {"MAVEN_OPTS": "-Dmaven.repo.local={cache} -Drevision={revision}"}
 MANAGERS = {
     "cargo": Manager(
-        "cargo",
         "Cargo.toml",
         ("cargo", "vendor", "--quiet", "{cache}/vendor"),
         ("cargo", "add", "--quiet", "{address}@={revision}"),
@@ -67,7 +64,6 @@ MANAGERS = {
         prints=".cargo/config.toml",
     ),
     "go": Manager(
-        "go",
         "go.mod",
         ("go", "mod", "download"),
         ("go", "get", "{address}@{revision}"),
@@ -75,9 +71,9 @@ MANAGERS = {
         _GO | {"GOCACHE": "{cache}/objects", "GOPROXY": "off"},
     ),
     "maven": Manager(
-        "mvn", "pom.xml", ("mvn", "-B", "-q", "dependency:go-offline"), fetching=_MAVEN, building=_MAVEN
+        "pom.xml", ("mvn", "-B", "-q", "dependency:go-offline"), fetching=_MAVEN, building=_MAVEN
     ),
-    "npm": Manager("npm", "package.json", _NPM, (*_NPM, "--save-exact", "{address}@{revision}")),
+    "npm": Manager("package.json", _NPM, (*_NPM, "--save-exact", "{address}@{revision}")),
 }
 _GIT = {
     # Ignore settings of the user and the system, and forbid password helpers and other transports.
@@ -111,9 +107,8 @@ class Build:
         for path in sorted(self.descriptor.folder.rglob("*")):
             if not path.is_file() or path.name == DOCUMENT or "__pycache__" in path.parts:
                 continue
-            digest.update(
-                f"\0{path.relative_to(self.descriptor.folder)}\0".encode("utf-8", "surrogateescape")
-            )
+            name = path.relative_to(self.descriptor.folder)
+            digest.update(f"\0{name}\0".encode("utf-8", "surrogateescape"))
             digest.update(hashlib.sha256(path.read_bytes()).digest())
         return (self.source.kind, self.source.address, self.revision, digest.hexdigest())
 
@@ -143,21 +138,21 @@ class Build:
                 "(docs/add-an-implementation.md)"
             )
         git = ["git"] if kind == "git" and self.revision != LOCAL else []
-        managers = [MANAGERS[manager].program for manager in self._managers()]
+        managers = [self._manager.fetch[0]] if self._manager else []
         if gone := missing_programs([*git, *managers, *self.source.toolchain]):
             raise InstallError(f"{name} cannot be built: {gone}")
         if not network:
             _without_network()
 
-    def _managers(self) -> list[str]:
-        kind = self.source.kind if self.source.kind in MANAGERS else self.source.dependencies
-        return [kind] if kind else []
+    @property
+    def _manager(self) -> Manager | None:
+        return MANAGERS.get(self.source.kind) or MANAGERS.get(self.source.dependencies or "")
 
     def make(self, on_line: Callable[[str], None], checkout: Path | None, *, network: bool) -> None:
         """Fetch and build in a new folder. If this raises InstallError, the folder is not removed."""
         self.folder.mkdir(parents=True)
         (self.folder / "built").mkdir()
-        _copy(self.descriptor.folder, self.folder / "around", shutil.ignore_patterns(DOCUMENT))
+        _copy(self.descriptor.folder, self.folder / "around", DOCUMENT)
         (self.folder / "cache").mkdir()
         if checkout is not None:
             _copy(checkout, self.folder / "source")
@@ -166,8 +161,8 @@ class Build:
         elif self.source.kind == "pip":
             self._unpack(on_line)
         variables = build_variables()
-        for kind in self._managers():
-            variables |= self._dependencies(MANAGERS[kind], on_line, add=self.source.kind == kind)
+        if self._manager:
+            variables |= self._dependencies(self._manager, on_line)
         wrap: CommandWrapper = (lambda argv, _: list(argv)) if network else _without_network()
         for command in self.source.build:
             what = f"{self.name} cannot be built: {visible(' '.join(command))}"
@@ -205,13 +200,8 @@ class Build:
         what = f"{self.name} cannot be fetched"
         pip = [sys.executable, "-P", "-m", "pip", "download", "--no-input", "--disable-pip-version-check"]
         pip += ["--progress-bar", "off", "--no-deps", "--no-binary=:all:", f"--dest={cache}"]
-        run(
-            [*pip, f"{self.source.address}=={self.revision}"],
-            installer_variables(),
-            what,
-            on_line,
-            folder=self.folder,
-        )
+        pip.append(f"{self.source.address}=={self.revision}")
+        run(pip, installer_variables(), what, on_line, folder=self.folder)
         (archive,) = cache.iterdir()
         try:
             with tarfile.open(archive) as file:
@@ -222,7 +212,7 @@ class Build:
         top.rename(source)
         _check_tree(source)
 
-    def _dependencies(self, manager: Manager, on_line: Callable[[str], None], *, add: bool) -> dict[str, str]:
+    def _dependencies(self, manager: Manager, on_line: Callable[[str], None]) -> dict[str, str]:
         places = [self.folder / "around", self.folder / "source"]
         place = next((p for p in places if (p / manager.manifest).is_file()), None)
         if place is None:
@@ -230,10 +220,9 @@ class Build:
         placeholders = {"cache": str(self.folder / "cache"), "address": self.source.address}
         variables = installer_variables() | self._variables(manager.fetching, placeholders)
         what = f"{self.name}: the dependencies cannot be fetched"
-        lines: list[str] = []
-        for command in (manager.add if add else (), manager.fetch):
-            if command:
-                lines = run(self.filled(command, **placeholders), variables, what, on_line, folder=place)
+        add = [manager.add] if manager.add and self.source.kind in MANAGERS else []
+        for command in (*add, manager.fetch):
+            lines = run(self.filled(command, **placeholders), variables, what, on_line, folder=place)
         if manager.prints:
             path = self.folder / manager.prints
             path.parent.mkdir()
@@ -279,16 +268,12 @@ def _without_network() -> CommandWrapper:
 _UNSHARE = ["unshare", "--user", "--map-root-user", "--net", "--", "true"]
 
 
-def _copy(folder: Path, to: Path, ignore: Callable[..., set[str]] = _LEFT_OUT) -> None:
+def _copy(folder: Path, to: Path, *left_out: str) -> None:
     """Copy a folder without its history. The original stays unchanged. Raises InstallError."""
     _check_tree(folder)
+    ignored = shutil.ignore_patterns(".git", "__pycache__", *left_out)
     try:
-        shutil.copytree(
-            folder,
-            to,
-            symlinks=True,
-            ignore=lambda *placeholders: _LEFT_OUT(*placeholders) | set(ignore(*placeholders)),
-        )
+        shutil.copytree(folder, to, symlinks=True, ignore=ignored)
     except (OSError, shutil.Error) as err:
         raise InstallError(f"{visible(str(folder))} cannot be copied: {visible(str(err), 400)}") from err
 

@@ -101,9 +101,8 @@ class Deadline:
     def late(self, *, starved: bool = False) -> TimeLimitError:
         waited = time.monotonic() - self.began
         busy = waited > 1.25 * self.seconds
-        return TimeLimitError(
-            f" after {waited:.1f} s because the machine is busy" if busy else "", starved=starved
-        )
+        after = f" after {waited:.1f} s because the machine is busy" if busy else ""
+        return TimeLimitError(after, starved=starved)
 
 
 class MemoryLimitError(PortableError):

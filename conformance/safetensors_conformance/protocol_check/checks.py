@@ -1,6 +1,6 @@
 """Checks of a program's use of the worker protocol, with advice on what to change.
 
-A check is a function that returns a remark, or raises BreachError, NoteRaised or CheckSkipped.
+A check is a function that returns a remark or None, or raises BreachError, NoteRaised or CheckSkipped.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Checker:
         self.confinement = confinement
         self.implementation: Implementation | None = None
         self._manifest = manifest
-        self._copies = Copies()
+        self.copies = Copies()
         self._original: dict[bytes, bytes] = {}
         self._conversation: Conversation | None = None
 
@@ -72,9 +72,9 @@ class Checker:
         case = self._manifest.by_id.get(case_id)
         if case is None:
             raise CheckSkipped(f"this corpus does not contain {case_id}")
-        if self._copies.change(case):
-            self._copies.discard(case)
-        shown = self._copies.shown(case)
+        if self.copies.change(case):
+            self.copies.discard(case)
+        shown = self.copies.shown(case)
         if shown is not case:
             self._original[str(shown.path).encode()] = str(case.path).encode()
         return shown
@@ -100,10 +100,6 @@ class Checker:
         if self._conversation is not None:
             self._conversation.close()
             self._conversation = None
-
-    def end(self) -> None:
-        self.close()
-        self._copies.close()
 
     @property
     def last_sent(self) -> bytes:
@@ -146,9 +142,8 @@ def starts(checker: Checker) -> str:
 
 def unknown_version(checker: Checker) -> str:
     with checker.fresh() as conversation:
-        conversation.send(
-            json.dumps({"cmd": "start", "protocol": PROTOCOL + 1, "profile": None}).encode() + b"\n"
-        )
+        request = {"cmd": "start", "protocol": PROTOCOL + 1, "profile": None}
+        conversation.send(json.dumps(request).encode() + b"\n")
         message, line = conversation.receive()
         if "error" in message:
             validate(message, "startError", line)
@@ -179,10 +174,9 @@ def good_file(checker: Checker) -> str:
     return ", ".join(steps)
 
 
-def bad_file(checker: Checker) -> str:
+def bad_file(checker: Checker) -> None:
     case = checker.case(BAD)
     _require_expected(checker.conversation.ask(checker.step, str(case.path)), case)
-    return ""
 
 
 def missing_file(checker: Checker) -> str:
@@ -192,7 +186,7 @@ def missing_file(checker: Checker) -> str:
     return result.message[:80]
 
 
-def odd_path(checker: Checker) -> str:
+def odd_path(checker: Checker) -> None:
     case = checker.case(GOOD)
     path = checker.folder / 'spaces "quotes" and ü 漢 🙂.safetensors'
     shutil.copyfile(case.path, path)
@@ -201,18 +195,14 @@ def odd_path(checker: Checker) -> str:
     except BreachError as err:
         do = r"decode the escape sequences in the request: \", \u00fc, and pairs such as \ud83d\ude42"
         raise BreachError(str(err), do=do, line=err.line, where=err.where) from err
-    return ""
 
 
-def unknown_field(checker: Checker) -> str:
-    case = checker.case(GOOD)
-    _require_expected(
-        checker.conversation.ask(checker.step, str(case.path), {"later": {"than": [1, None]}}), case
-    )
-    return ""
+def unknown_field(checker: Checker) -> None:
+    case, more = checker.case(GOOD), {"later": {"than": [1, None]}}
+    _require_expected(checker.conversation.ask(checker.step, str(case.path), more), case)
 
 
-def unknown_step(checker: Checker) -> str:
+def unknown_step(checker: Checker) -> None:
     result = checker.conversation.ask("no-such-step", checker.path(GOOD))
     if result.outcome in ("accept", "crash", "hang", "exhausted"):
         raise BreachError(
@@ -220,10 +210,9 @@ def unknown_step(checker: Checker) -> str:
         )
     if result.outcome != "unsupported":
         raise NoteRaised(f"answered {result.outcome}; unsupported would be better")
-    return ""
 
 
-def summary(checker: Checker) -> str:
+def summary(checker: Checker) -> None:
     result = checker.conversation.ask(checker.step, checker.path(OTHER), {"summary": True})
     wanted = len((checker.case(OTHER).expect.content or {})["tensors"])  # type: ignore[union-attr]
     if checker.implementation is not None and checker.implementation.verdict_only:
@@ -235,7 +224,6 @@ def summary(checker: Checker) -> str:
         )
     if result.tensor_count != wanted:
         raise BreachError(f"tensor_count is {result.tensor_count}, but the file has {wanted} tensors")
-    return ""
 
 
 def bytes_in_names(checker: Checker) -> str:
@@ -261,14 +249,13 @@ def bytes_in_names(checker: Checker) -> str:
     return ""
 
 
-def in_pieces(checker: Checker) -> str:
+def in_pieces(checker: Checker) -> None:
     case = checker.case(GOOD)
     line = checker.conversation.request(checker.step, str(case.path))
     checker.conversation.send(line[:17])
     checker.conversation.silent_for(0.1)
     checker.conversation.send(line[17:])
     _require_expected(checker.conversation.answer(), case)
-    return ""
 
 
 def batch(checker: Checker) -> str:
@@ -281,7 +268,7 @@ def batch(checker: Checker) -> str:
     return f"{BATCH} requests"
 
 
-def sample(step: str) -> Callable[[Checker], str]:
+def sample(step: str) -> Callable[[Checker], str | None]:
     def body(checker: Checker) -> str:
         assert checker.implementation is not None
         if step not in checker.implementation.steps:
@@ -301,7 +288,7 @@ def sample(step: str) -> Callable[[Checker], str]:
     return body
 
 
-def only_answers(checker: Checker) -> str:
+def only_answers(checker: Checker) -> None:
     with checker.fresh() as conversation:
         conversation.start()
         for case_id in (GOOD, BAD, GOOD):
@@ -312,28 +299,25 @@ def only_answers(checker: Checker) -> str:
         raise NoteRaised(
             f"ignored {plural(len(noise), 'line')} that the protocol does not allow, beginning with {first!r}"
         )
-    return ""
 
 
-def stops(checker: Checker) -> str:
+def stops(checker: Checker) -> None:
     with checker.fresh() as conversation:
         conversation.start()
         conversation.send(STOP_REQUEST)
         status = conversation.ends("the stop request")
     if status != 0:
         raise NoteRaised(f"the program exits with status {status}; 0 would mean success")
-    return ""
 
 
-def ends_at_end(checker: Checker) -> str:
+def ends_at_end(checker: Checker) -> None:
     with checker.fresh() as conversation:
         conversation.start()
         conversation.close_input()
         conversation.ends("the end of standard input")
-    return ""
 
 
-def survives_a_run(checker: Checker) -> str:
+def survives_a_run(checker: Checker) -> None:
     worker = PipeWorker(checker.target, Limits(checker.seconds, MEMORY_BYTES, checker.confinement))
     try:
         worker.start()
@@ -343,7 +327,6 @@ def survives_a_run(checker: Checker) -> str:
         raise BreachError(str(err)) from err
     finally:
         worker.close()
-    return ""
 
 
 @dataclass(frozen=True)
@@ -360,7 +343,7 @@ class Check:
     where: str = ""
 
 
-CHECKS: tuple[tuple[str, str, Callable[[Checker], str]], ...] = (
+CHECKS: tuple[tuple[str, str, Callable[[Checker], str | None]], ...] = (
     ("start", "answers the start request", starts),
     ("version", "knows which version it speaks", unknown_version),
     ("valid", "accepts a valid file and reports its content", good_file),
@@ -401,12 +384,13 @@ def check_protocol(
                 if name == "start" and check.status != "pass":
                     return
         finally:
-            checker.end()
+            checker.close()
+            checker.copies.close()
 
 
-def _run_check(checker: Checker, name: str, title: str, body: Callable[[Checker], str]) -> Check:
+def _run_check(checker: Checker, name: str, title: str, body: Callable[[Checker], str | None]) -> Check:
     try:
-        return Check(name, title, "pass", body(checker))
+        return Check(name, title, "pass", body(checker) or "")
     except CheckSkipped as why:
         return Check(name, title, "skip", str(why))
     except NoteRaised as note:

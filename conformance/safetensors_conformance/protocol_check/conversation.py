@@ -178,9 +178,8 @@ class Conversation:
     def request(self, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
         """Return the next request as a line. ``answer`` returns the answers in order."""
         self._seq += 1
-        silent = step in protocol.SILENT_STEPS or bool(
-            self.implementation and self.implementation.verdict_only
-        )
+        known = self.implementation
+        silent = step in protocol.SILENT_STEPS or (known is not None and known.verdict_only)
         self._asked.append((self._seq, silent, bool(more and more.get("summary"))))
         return protocol.run_request(self._seq, step, path, more)
 

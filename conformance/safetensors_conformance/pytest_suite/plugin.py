@@ -93,7 +93,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def _suite_file(parent: pytest.Collector, path: Path) -> pytest.Collector:
-    from .items import Hooks
+    from .suite import Hooks
     from .tests.test_corpus import SuiteFile
 
     plugins = parent.config.pluginmanager
@@ -117,21 +117,17 @@ def pytest_terminal_summary(
     hidden = len(failed) - len(stats.get("failed", []))
     if hidden:
         stats["failed"] = failed  # pytest counts them in its last line
-    lines = _lines_about_another_checkout(stash.get(_OTHER, None), exitstatus)
+    lines = []
+    if _OTHER in stash and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        lines = [
+            f"{stash[_OTHER]} belongs to a different checkout from the installed suite:",
+            f"  {_FILE}",
+            "install that checkout with: pip install -e '.[harness]'",
+            "or run the installed suite from another folder with: pytest --pyargs safetensors_conformance",
+        ]
     lines += stash[SUITE_KEY].summary(hidden) if SUITE_KEY in stash else []
     for line in lines:
         terminalreporter.write_line(line)
-
-
-def _lines_about_another_checkout(other: Path | None, exitstatus: int) -> list[str]:
-    if other is None or exitstatus != pytest.ExitCode.NO_TESTS_COLLECTED:
-        return []
-    return [
-        f"{other} belongs to a different checkout from the installed suite:",
-        f"  {_FILE}",
-        "install that checkout with: pip install -e '.[harness]'",
-        "or run the installed suite from another folder with: pytest --pyargs safetensors_conformance",
-    ]
 
 
 def _message(report: pytest.TestReport) -> dict[str, Any]:

@@ -1,10 +1,14 @@
-"""The suite under pytest: its options, implementations, items and results."""
+"""The suite under pytest: its options, implementations, items and results.
+
+Its items are not parametrized functions, because parametrization slows pytest down.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,13 +28,36 @@ from ..programs.sandbox import SandboxError
 from ..run.driver import ImplementationRun, ReportError, Run, RunOptions
 from ..run.session import GivenUpError
 from ..worker.worker import Limits, StartError
-from .items import SuiteItem, fit
 from .stash import RESULT_KEY, SUITE_KEY, option
 
 
 def unusable(why: object) -> pytest.UsageError:
     """Return a usage error with a message that is safe to print. The message may quote documents."""
     return pytest.UsageError(visible_lines(str(why)))
+
+
+class SuiteItem(pytest.Item):
+    """One check of one implementation; ``kind`` is ``smoke``, ``baseline``, a step, or ``choice``."""
+
+    def __init__(
+        self, *, kind: str, selector: str, case: Case | None, ask: Callable[[pytest.Item], None], **node: Any
+    ) -> None:
+        super().__init__(**node)
+        self.kind = kind
+        self.selector = selector
+        self.case = case
+        self._ask = ask
+
+    def runtest(self) -> None:
+        self._ask(self)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        return self.path, None, self.name
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, pytest.xfail.Exception):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
 
 
 class Suite:
@@ -103,15 +130,10 @@ class Suite:
 
     def items(self, step: str) -> list[tuple[str, Case]]:
         out: list[tuple[str, Case]] = []
-        if step == "device" and self.driver.options.device is None:
-            return out
         for selector in self.driver.targets:
             run = self.driver.implementation(selector)
-            # An unusable implementation fails once, in test_smoke.
-            implementation = None if run.problem else run.implementation
-            if implementation is not None and step in implementation.steps:
-                steps = run.session.runner.steps
-                out.extend((selector, case) for case in self.driver.cases() if step in steps(case))
+            if not run.problem:  # an unusable implementation fails once, in test_smoke
+                out += [(selector, case) for case in self.driver.cases() if step in run.steps(case)]
         return out
 
     def plan(self, items: Sequence[pytest.Item]) -> None:
@@ -120,7 +142,7 @@ class Suite:
             if isinstance(item, SuiteItem) and item.case is not None:
                 order.setdefault(item.selector, {})[item.case.id] = item.case
         for selector, cases in order.items():
-            self.driver.implementation(selector).session.runner.plan(cases.values())
+            self.driver.implementation(selector).plan(cases.values())
 
     def problem_of(self, item: pytest.Item) -> bool:
         """Return whether an item reports an unusable implementation. Such items are always kept."""
@@ -179,7 +201,7 @@ class Suite:
         item.user_properties += case_properties(case)
         run = self._runnable(selector, item)
         with self._failing(selector, item):
-            verdict = run.verdict(case)
+            verdict = run.judge(case)
         assessment = run.assess(verdict, step)
         judged = verdict.steps[step].verdict
         failed = assessment.status == "failed"
@@ -270,3 +292,57 @@ def case_properties(case: Case) -> list[tuple[str, str]]:
     if numbers:
         out.append(("cwe", " ".join(map(str, numbers))))
     return out
+
+
+def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Sort the items so that those of other suites come first and the steps of each case are adjacent."""
+    ranks: dict[tuple[str, str], int] = {}
+
+    def rank(item: pytest.Item) -> tuple[int, int]:
+        if not isinstance(item, SuiteItem):
+            return 0, 0
+        if item.case is None:
+            return (3 if item.kind == "choice" else 1), 0
+        key = item.selector, item.case.id
+        return 2, ranks.setdefault(key, len(ranks))
+
+    return sorted(items, key=rank)
+
+
+class Hooks:
+    """Hooks that deal with items. They are needed only if the suite is collected."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        """Order the items, and keep those that report an unusable implementation even if deselected."""
+        suite = config.stash.get(SUITE_KEY, None)
+        problems = [item for item in items if suite is not None and suite.problem_of(item)]
+        yield
+        items[:] = in_order([*problems, *(item for item in items if item not in problems)])
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Attach the result to the report in a form that pytest-xdist can send: UTF-8 and small numbers."""
+        report = yield
+        if RESULT_KEY in item.stash:
+            if report.when == "call":
+                message, travels = item.stash[RESULT_KEY], hasattr(item.config, "workerinput")
+                report.stc = json.dumps(message) if travels else message  # type: ignore[attr-defined]
+            if isinstance(report.longrepr, str):
+                report.longrepr = fit(report.longrepr)
+            elif isinstance(report.longrepr, tuple):  # for a skip: file, line, reason
+                path, line, reason = report.longrepr
+                report.longrepr = path, line, fit(reason)
+            if hasattr(report, "wasxfail"):
+                report.wasxfail = fit(report.wasxfail)
+            if report.sections:
+                report.sections = [(name, fit(text)) for name, text in report.sections]
+        return report
+
+
+def fit(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -83,9 +83,8 @@ def update(
     """
     today = dt.datetime.now(dt.UTC).date()
     review_by = today + dt.timedelta(DAYS_TO_REVIEW)
-    document = (
-        _document(path) if path.exists() else tomlkit.parse(NEW.format(today=today, review_by=review_by))
-    )
+    new = NEW.format(today=today, review_by=review_by)
+    document = _document(path) if path.exists() else tomlkit.parse(new)
     document["implementation"] = implementation
     document.pop("inconsistent", None)
     if inconsistent:
@@ -160,9 +159,9 @@ def _append(
         table["profile"] = profile
     if not bare:
         table["why"] = ""
-    if not bare and SECURITY.intersection(steps.values()):
-        table["issue"] = ""
-        table.add(tomlkit.comment("review_by = YYYY-MM-DD"))
+        if SECURITY.intersection(steps.values()):
+            table["issue"] = ""
+            table.add(tomlkit.comment("review_by = YYYY-MM-DD"))
     table.add(tomlkit.nl())
     entries.append(table)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -68,13 +68,14 @@ def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, .
 def cheaper(first: StepResult, second: StepResult) -> StepResult:
     return replace(
         first,
-        cpu_ms=_least(first.cpu_ms, second.cpu_ms),
-        spent_ms=_least(first.spent_ms, second.spent_ms),
-        peak_bytes=_least(first.peak_bytes, second.peak_bytes),
-        read_bytes=_least(first.read_bytes, second.read_bytes),
+        cpu_ms=combined(min, (first.cpu_ms, second.cpu_ms)),
+        spent_ms=combined(min, (first.spent_ms, second.spent_ms)),
+        peak_bytes=combined(min, (first.peak_bytes, second.peak_bytes)),
+        read_bytes=combined(min, (first.read_bytes, second.read_bytes)),
     )
 
 
-def _least(one: N | None, other: N | None) -> N | None:
-    known = [value for value in (one, other) if value is not None]
-    return min(known, default=None)
+def combined(how: Callable[[list[N]], N], values: Iterable[N | None]) -> N | None:
+    """Combine the values that were measured, if any."""
+    known = [value for value in values if value is not None]
+    return how(known) if known else None

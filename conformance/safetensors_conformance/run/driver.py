@@ -36,14 +36,8 @@ from ..implementations.descriptor import name_in_records
 from ..implementations.selectors import Target
 from ..outcome import Implementation
 from ..worker.worker import Limits, StartError
-from .baseline_update import (
-    check_baseline_option,
-    due_by,
-    failing_steps,
-    unexplained,
-    update,
-)
-from .session import CaseRunner, GivenUpError, Session, smoke
+from .baseline_update import check_baseline_option, due_by, failing_steps, unexplained, update
+from .session import GivenUpError, Session, smoke
 
 
 @dataclass(frozen=True)
@@ -127,23 +121,13 @@ class Assessment:
     contradicts_baseline: bool = False
 
 
-class ImplementationRun:
+class ImplementationRun(Session):
     """A session with its smoke check and baseline. ``problem`` says why the implementation cannot run."""
 
     def __init__(self, target: Target, options: RunOptions) -> None:
-        self.target = target
+        limits, profile, device = options.limits, options.profile, options.device
+        super().__init__(target, limits, profile, device, max_hangs=options.max_hangs, stop=options.stop)
         self.options = options
-        self.session = Session(
-            CaseRunner(
-                target,
-                options.limits,
-                options.profile,
-                options.device,
-                max_hangs=options.max_hangs,
-                stop=options.stop,
-            )
-        )
-        self.implementation: Implementation | None = None
         self.problem: str | None = None
         self.baseline: Baseline | None = None
         self.baseline_error: str | None = None
@@ -151,53 +135,42 @@ class ImplementationRun:
         self._shown_causes: dict[tuple[str, ...], list[str]] = {}
         try:
             target.prepare()
-            self.implementation = self._start()
+            implementation = self.start()
+            if not implementation.steps:
+                how = (
+                    "only loads onto devices; specify one: --device cuda:0"
+                    if implementation.loads
+                    else "only fetches files from servers; a sandbox needs --sandbox-net for that"
+                )
+                raise StartError(f"{target.selector!r} {how}")
             if options.use_baseline:
-                self._load_baseline(self.implementation)
+                self._load_baseline(implementation.version)
             baseline = None if self.baseline is None else name_in_records(self.baseline.path)
-            self.header = header_row(self.implementation, options, baseline)
+            self.header = header_row(implementation, options, baseline)
             if options.smoke:
-                self.problem = smoke(self.session, options.manifest.cases)
+                self.problem = smoke(self, options.manifest.cases)
         except (StartError, InstallError, GivenUpError) as err:
             self.problem = str(err)
         except BaseException:
             self.close()
             raise
 
-    def _start(self) -> Implementation:
-        implementation = self.session.start()
-        if not implementation.steps:
-            how = (
-                "only loads onto devices; specify one: --device cuda:0"
-                if implementation.loads
-                else "only fetches files from servers; a sandbox needs --sandbox-net for that"
-            )
-            raise StartError(f"{self.target.selector!r} {how}")
-        return implementation
-
-    def _load_baseline(self, implementation: Implementation) -> None:
-        path = self.options.baseline or self.target.baseline
-        if self.options.baseline is None and not path.exists():
-            return
-        try:
-            self.baseline = load_baseline(
-                path, implementation.version, self.options.profile, self.options.device
-            )
-        except KnownError as err:
-            self.baseline_error = str(err)
+    def _load_baseline(self, version: str) -> None:
+        options, path = self.options, self.options.baseline or self.target.baseline
+        if options.baseline or path.exists():
+            try:
+                self.baseline = load_baseline(path, version, options.profile, options.device)
+            except KnownError as err:
+                self.baseline_error = str(err)
 
     def baseline_complaint(self) -> str | None:
         """Return why the baseline fails the run: it is unusable, stale, or overdue for review."""
         if self.baseline is None:
             return self.baseline_error
-        stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
-        if stale:
+        if stale := self.baseline.stale(c.id for c in self.options.manifest.cases):
             return f"baseline {self.baseline.path}:\n  " + "\n  ".join(stale)
-        late = self.baseline.overdue(dt.datetime.now(dt.UTC).date())
-        if late:
-            return (
-                f"baseline {self.baseline.path}: review is overdue for {', '.join(e.case for e in late[:5])}"
-            )
+        if late := self.baseline.overdue(dt.datetime.now(dt.UTC).date())[:5]:
+            return f"baseline {self.baseline.path}: review is overdue for {', '.join(e.case for e in late)}"
         return None
 
     def choice_complaint(self, row: Mapping[str, str]) -> str:
@@ -211,10 +184,9 @@ class ImplementationRun:
             f"{self.baseline.path}"
         )
 
-    def verdict(self, case: Case) -> CaseVerdict:
-        """Run and judge a case once. Raises StartError, StoppedError and GivenUpError."""
+    def judge(self, case: Case) -> CaseVerdict:
         try:
-            return self.session.judge(case)
+            return super().judge(case)
         except GivenUpError as err:
             self.problem = str(err)
             raise
@@ -223,7 +195,7 @@ class ImplementationRun:
         """Map each choice that the profile leaves open to those of its cases that can run."""
         of_choice: dict[str, list[Case]] = {}
         for case in cases:
-            if case.choice and self.session.runner.steps(case):
+            if case.choice and self.steps(case):
                 of_choice.setdefault(case.choice, []).append(case)
         profile = self.options.profile
         return {
@@ -234,10 +206,10 @@ class ImplementationRun:
 
     def choice_row(self, choice: str, cases: Sequence[Case]) -> dict[str, str]:
         """Judge a choice. ``cases`` must include the cases of other rules that may cause a rejection."""
-        verdicts = [self.verdict(case) for case in self.choices(cases)[choice]]
+        verdicts = [self.judge(case) for case in self.choices(cases)[choice]]
         others = {rule for one in verdicts for rule in one.case.rules[1:]}
-        related = [case for case in cases if case.rules[0] in others and self.session.runner.steps(case)]
-        refused = wrongly_refused(map(self.verdict, related))
+        related = [case for case in cases if case.rules[0] in others and self.steps(case)]
+        refused = wrongly_refused(map(self.judge, related))
         verdict, detail = judge_choice(choice, verdicts, refused)
         return {"choice": choice, "verdict": verdict, "detail": detail}
 
@@ -245,19 +217,15 @@ class ImplementationRun:
         case, judged = verdict.case, verdict.steps[step]
         known = None if self.baseline is None else self.baseline.assess(case.id, step, judged.verdict)
         row = result_row(verdict, step, expected_failure=known is not None and known.met)
-        if known is not None and known.met:
-            return Assessment("expected", row, known.message)
         if known is not None:
-            return Assessment("failed", row, known.message, contradicts_baseline=True)
+            status: Literal["expected", "failed"] = "expected" if known.met else "failed"
+            return Assessment(status, row, known.message, contradicts_baseline=not known.met)
         if fails(judged.verdict, strict=self.options.strict):
             profile, device = self.options.profile, self.options.device
-            implementation, stderr = self.session.start(), judged.result.stderr
+            implementation, stderr = self.start(), judged.result.stderr
             text = explain_failure(implementation, case, row, profile, device, stderr=stderr)
             return Assessment("failed", row, text)
         return Assessment("fine", row)
-
-    def close(self) -> None:
-        self.session.close()
 
     def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
         if self.baseline is None:
@@ -268,13 +236,11 @@ class ImplementationRun:
                 verdicts.setdefault(one.row["case"], set()).add(one.row["verdict"])
         passing = [case for case, found in verdicts.items() if found == {"pass"}]
         others = [case for case in verdicts if case not in passing]
+        of_baseline = {("passes", "pass"): passing, ("fails differently", "fail differently"): others}
         return [
             f"{plural(len(cases), 'entry', 'entries')} of the baseline {does[len(cases) > 1]} now; the "
             f"first one is {cases[0]}; {self.baseline.path}"
-            for cases, does in (
-                (passing, ("passes", "pass")),
-                (others, ("fails differently", "fail differently")),
-            )
+            for does, cases in of_baseline.items()
             if cases
         ]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from safetensors_corpus import Case
@@ -17,6 +17,7 @@ from safetensors_corpus.repeating import Usage, usage_of
 from ..outcome import StepResult
 from ..programs.files import scratch_folder, without
 from ..worker.worker import Limits, Request, Worker
+from .budget import combined
 
 
 def run_multistep(
@@ -41,9 +42,9 @@ def run_multistep(
     if measure:
         last = replace(
             last,
-            spent_ms=_total(one.spent_ms for one in proxy.answers),
-            read_bytes=_total(one.read_bytes for one in proxy.answers),
-            peak_bytes=max((a.peak_bytes for a in proxy.answers if a.peak_bytes is not None), default=None),
+            spent_ms=combined(sum, [one.spent_ms for one in proxy.answers]),
+            read_bytes=combined(sum, [one.read_bytes for one in proxy.answers]),
+            peak_bytes=combined(max, [one.peak_bytes for one in proxy.answers]),
         )
     last = replace(last, wall_ms=round(sum(one.wall_ms for one in proxy.answers), 3))
     if proxy.ended or last.outcome == "harness-error":
@@ -54,12 +55,6 @@ def run_multistep(
     return replace(last, **content)
 
 
-def _total(values: Iterable[N | None]) -> N | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-N = TypeVar("N", int, float)
 _OF_WORKER = {"message", "exception", "documented"}
 
 
@@ -96,9 +91,8 @@ class _Proxy:
     def ask(self, step: str, path: Path | str, more: Mapping[str, Any] | None = None) -> StepResult:
         if self.ended:
             raise _RefusedError
-        return self._answered(
-            self._worker.ask(step, str(path), more, measure=self._measure, limits=self._limits)
-        )
+        result = self._worker.ask(step, str(path), more, measure=self._measure, limits=self._limits)
+        return self._answered(result)
 
     def _answered(self, result: StepResult) -> StepResult:
         self.answers.append(result)
@@ -147,8 +141,7 @@ class _Proxy:
         return usage_of(pid)
 
     def save_sharded(self, folder: Path, *_given: object) -> None:
-        keys = ("storages", "tensors", "metadata", "max_shard_size", "file_size_limit")
-        self.ask("sharded", folder, {key: self._action[key] for key in keys if key in self._action})
+        self.ask("sharded", folder, _parameters(self._action))
 
     def export(self, path: Path, folder: Path) -> None:
         self.ask("export", path, {"folder": str(folder)})
@@ -203,7 +196,7 @@ SAVES_IN_FLIGHT = 4
 
 
 def _parameters(action: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("storages", "tensors", "metadata", "file_size_limit")
+    keys = ("storages", "tensors", "metadata", "max_shard_size", "file_size_limit")
     return {key: action[key] for key in keys if key in action}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeAlias, TypeVar
@@ -57,6 +57,7 @@ class GivenFile:
     path: Path
     size = 0
     budget: None = None
+    counted = False
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -68,8 +69,11 @@ AnyInput = TypeVar("AnyInput", Case, Input)
 Result = TypeVar("Result")
 
 
-class CaseRunner:
-    """Runs one implementation on inputs. Hangs are retried inside the context manager ``waiting``."""
+class Session:
+    """Runs one implementation on inputs, and judges each case at most once.
+
+    Hangs are retried inside the context manager ``waiting``.
+    """
 
     def __init__(
         self,
@@ -95,7 +99,6 @@ class CaseRunner:
         self._copies = Copies()
         self._plan: list[Input] = []
         self._plan_index: dict[str, int] = {}
-        self._steps: dict[str, list[str]] = {}
         self._sent = 0
         self._answered: set[str] = set()
         self._max_hangs = max_hangs
@@ -104,24 +107,26 @@ class CaseRunner:
         self._last_failed = ""
         self._recheck_inputs = False
         self._probe_limits = PROBE_LIMITS.capped_by(self.limits)
+        self._kept_content = KeptContent()
+        self._verdicts: dict[str, CaseVerdict] = {}
+        self._confirmed: set[Suspicion] = set()
+        self._heap_checks_left = MAX_HEAP_CHECKS
+        self._retries_left = MAX_RETRIES
 
     def start(self) -> Implementation:
+        """Start the implementation, once. Raises StartError."""
         if self.implementation is None:
             self.implementation = self._worker.start()
-            self._steps.clear()
         return self.implementation
 
     def steps(self, item: Input) -> list[str]:
         if self.implementation is None:
             return []
-        known = self._steps.get(item.id)
-        if known is None:
-            if isinstance(item, Case):
-                steps = self.implementation.steps_of(item)
-            else:
-                steps = [step for step in item.steps if step in self.implementation.steps]
-            known = self._steps[item.id] = steps[-1:] if self._last_step_only else steps
-        return known
+        if isinstance(item, Case):
+            steps = self.implementation.steps_of(item)
+        else:
+            steps = [step for step in item.steps if step in self.implementation.steps]
+        return steps[-1:] if self._last_step_only else steps
 
     def plan(self, inputs: Iterable[Input]) -> None:
         """Announce the order of the inputs, so that their requests can be sent ahead."""
@@ -165,9 +170,8 @@ class CaseRunner:
                 self._copies.release(item)
         self._answered.add(item.id)
         ends = {result.outcome for result in results.values()} & UNSAFE
-        self._consecutive_failures = (
-            self._consecutive_failures + (DEATHS_FOR_A_HANG if "hang" in ends else 1) if ends else 0
-        )
+        failed = DEATHS_FOR_A_HANG if "hang" in ends else 1
+        self._consecutive_failures = self._consecutive_failures + failed if ends else 0
         self._last_failed = item.id
         return results
 
@@ -238,15 +242,14 @@ class CaseRunner:
         worker = self._worker_for(item, unlimited=unlimited)
         measure = item.budget is not None
         if not isinstance(item, Case) or (item.action is None and step in ("open", "read", "device")):
-            more = {"summary": True} if counts_only(item) else None
+            more = {"summary": True} if item.counted else None
             result = worker.ask(step, self._path(item), more, measure=measure, limits=probe_limits)
         else:
             case = self._copies.shown(item)
             if case.kind == "repeated":
                 worker.renew()  # what an earlier case has left behind must not reach a limit now
-            result = run_multistep(
-                worker, replace(case, steps=(step,)), probe_limits, measure=measure, rivals=self._rivals
-            )
+            alone = replace(case, steps=(step,))
+            result = run_multistep(worker, alone, probe_limits, measure=measure, rivals=self._rivals)
         result = result.reworded(self._copies.without_own_path)
         if self.stop.is_set():  # the signal handler killed the process
             raise StoppedError
@@ -257,10 +260,8 @@ class CaseRunner:
         # Only the retry of a hang gets more time, and only the retry of a failed reservation gets more
         # address space.
         needs_time = second.outcome == "hang" and first.outcome != "hang"
-        needs_space = (
-            first.retry is not RetryReason.ADDRESS_SPACE and second.retry is RetryReason.ADDRESS_SPACE
-        )
-        if needs_time or needs_space:
+        space = RetryReason.ADDRESS_SPACE
+        if needs_time or (second.retry is space and first.retry is not space):
             second = self._retry_alone(item, step, second)
         if (
             self._probe_limits is None
@@ -270,9 +271,8 @@ class CaseRunner:
             return second
         # This reader needs more than others, and each unnecessary retry costs a process start.
         seconds, memory = 2 * self._probe_limits.seconds, 2 * self._probe_limits.memory_bytes
-        self._probe_limits = replace(self._probe_limits, seconds=seconds, memory_bytes=memory).capped_by(
-            self.limits
-        )
+        doubled = replace(self._probe_limits, seconds=seconds, memory_bytes=memory)
+        self._probe_limits = doubled.capped_by(self.limits)
         if second.wall_ms <= self.limits.seconds * 1000:
             return second
         note = (
@@ -302,18 +302,6 @@ class CaseRunner:
         clean = second.outcome not in (*UNSAFE, "harness-error")
         return within_budget(item, cheaper(first, second) if clean else first)
 
-    def renew(self, item: Input) -> None:
-        """Have a fresh process answer the next request about an input of this size."""
-        self._worker_for(item).renew()
-
-    @contextmanager
-    def copy_of(self, case: Case) -> Iterator[Case]:
-        """Provide the case with its copied input for the duration of the block. Raises ManifestError."""
-        try:
-            yield self._copies.shown(case)
-        finally:
-            self._copies.release(case)
-
     def _worker_for(self, item: Input, *, unlimited: bool = False) -> Worker:
         if not unlimited and item.size < self.limits.memory_bytes:
             return self._worker
@@ -331,71 +319,22 @@ class CaseRunner:
             saver.start()
         return self._savers[:count]
 
-    def close(self) -> None:
-        with ExitStack() as stack:
-            stack.callback(self._copies.close)
-            for worker in (self._worker, self._unlimited, *self._savers):
-                if worker is not None:
-                    stack.callback(worker.close)
-
-
-def is_single_question(item: Input) -> bool:
-    """Return whether an input is a single request on an existing file, without measurements."""
-    if not isinstance(item, Case):
-        return True
-    return item.kind == "read" and item.action is None and item.budget is None and not counts_only(item)
-
-
-def counts_only(item: Input) -> bool:
-    """Return whether a case checks only the number of tensors, so answers need not list them."""
-    return isinstance(item, Case) and item.counted
-
-
-def within_budget(item: Input, result: StepResult) -> StepResult:
-    if item.budget is None or result.outcome in UNSAFE or result.outcome == "harness-error":
-        return result
-    return replace(result, over_budget=excesses(item.budget, result))
-
-
-def warm_up(worker: Worker, step: str) -> None:
-    """Run the step on two small files. If the step needs more than a file, run ``read`` instead."""
-    with small_files() as paths:
-        for path in paths:
-            worker.ask(step if step in ("open", "read") else "read", path)
-
-
-class Session:
-    """The verdicts of one implementation, at most one for each case."""
-
-    def __init__(self, runner: CaseRunner) -> None:
-        self.runner = runner
-        self.target = runner.target
-        self._kept_content = KeptContent()
-        self._verdicts: dict[str, CaseVerdict] = {}
-        self._confirmed: set[Suspicion] = set()
-        self._heap_checks_left = MAX_HEAP_CHECKS
-        self._retries_left = MAX_RETRIES
-
-    def start(self) -> Implementation:
-        """Start the implementation, once. Raises StartError."""
-        return self.runner.start()
-
     def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
         """Return the verdicts on the cases that can run. Raises as ``judge`` does."""
         self.start()
-        cases = (case for case in cases if self.runner.steps(case))
-        return (verdict for _, verdict in self.runner.run(cases, self.judge))
+        cases = (case for case in cases if self.steps(case))
+        return (verdict for _, verdict in self.run(cases, self.judge))
 
     def judge(self, case: Case) -> CaseVerdict:
         """Run and judge a case once. Raises the same exceptions as ``answers``."""
         known = self._verdicts.get(case.id)
         if known is None:
-            results = self.runner.answers(case)
+            results = self.answers(case)
             try:
-                known = judge(case, results, self.start(), self.runner.profile)
+                known = judge(case, results, self.start(), self.profile)
                 known = self._trim_content(self._note_heap_content(self._recheck_alone(known)))
             except MemoryError:
-                known = judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.runner.profile)
+                known = judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.profile)
             self._verdicts[case.id] = known
         return known
 
@@ -413,12 +352,11 @@ class Session:
         if not suspicions or not self._retries_left or self._confirmed.issuperset(suspicions.values()):
             return verdict
         self._retries_left -= 1
-        self.runner.renew(case)
-        alone = judge(case, self.runner.answers(case), self.start(), self.runner.profile)
-        self.runner.renew(case)  # so that this file affects no later one
-        self._confirmed.update(
-            suspicion for judged in alone.steps.values() if (suspicion := suspicion_of(case, judged))
-        )
+        self._worker_for(case).renew()
+        alone = judge(case, self.answers(case), self.start(), self.profile)
+        self._worker_for(case).renew()  # so that this file affects no later one
+        again = [suspicion_of(case, judged) for judged in alone.steps.values()]
+        self._confirmed.update(suspicion for suspicion in again if suspicion)
         steps = {step: settle(case, verdict.steps[step], alone.steps[step]) for step in suspicions}
         return CaseVerdict(case, {**verdict.steps, **steps})
 
@@ -441,10 +379,11 @@ class Session:
             return verdict
         self._heap_checks_left -= 1
         try:
-            with self.runner.copy_of(case) as copy:
-                note = content_depends_on_heap(self.target, copy, self.runner.limits)
+            note = content_depends_on_heap(self.target, self._copies.shown(case), self.limits)
         except ManifestError:
             return verdict
+        finally:
+            self._copies.release(case)
         if not note:
             return verdict
         first, *others = read.failures
@@ -453,13 +392,37 @@ class Session:
         return replace(verdict, steps={**verdict.steps, "read": noted})
 
     def close(self) -> None:
-        self.runner.close()
+        with ExitStack() as stack:
+            stack.callback(self._copies.close)
+            for worker in (self._worker, self._unlimited, *self._savers):
+                if worker is not None:
+                    stack.callback(worker.close)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def is_single_question(item: Input) -> bool:
+    """Return whether an input is a single request on an existing file, without measurements."""
+    if not isinstance(item, Case):
+        return True
+    return item.kind == "read" and item.action is None and item.budget is None and not item.counted
+
+
+def within_budget(item: Input, result: StepResult) -> StepResult:
+    if item.budget is None or result.outcome in UNSAFE or result.outcome == "harness-error":
+        return result
+    return replace(result, over_budget=excesses(item.budget, result))
+
+
+def warm_up(worker: Worker, step: str) -> None:
+    """Run the step on two small files. If the step needs more than a file, run ``read`` instead."""
+    with small_files() as paths:
+        for path in paths:
+            worker.ask(step if step in ("open", "read") else "read", path)
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -140,24 +140,21 @@ def signature_of(subject: str, vector: Mapping[str, str], names: Mapping[str, st
 
 
 def evaluate(
-    records: Sequence[RunRecord], names: Sequence[str], about: Mapping[str, InputInfo] | None = None
+    records: Sequence[RunRecord], names: Sequence[str], about: Callable[[str], InputInfo]
 ) -> Differences:
-    known: Mapping[str, InputInfo] = about if about is not None else {}
+    """Compare records. ``about`` is called once for each input on which the implementations disagree."""
     whole = compare(records)
     name_of = dict(zip(whole.labels, names, strict=True))
     splits = {split.case: split for split in whole.splits}
-    disagreements = [_described(split, known, name_of) for split in splits.values()]
-    disagreements += [
-        _described(split, known, name_of) for split in _bad_ends(records, whole) if split.case not in splits
-    ]
+    unsafe = [split for split in _bad_ends(records, whole) if split.case not in splits]
+    disagreements = [_described(split, about(split.case), name_of) for split in (*splits.values(), *unsafe)]
     order = list(SORTS)
     disagreements.sort(key=lambda d: (order.index(d.sort), d.input))
     shared = whole.compared + whole.unanswered
     return Differences(whole.labels, tuple(disagreements), whole.compared, shared, whole.left_out)
 
 
-def _described(split: Split, known: Mapping[str, InputInfo], names: Mapping[str, str]) -> Disagreement:
-    about = known.get(split.case) or InputInfo("unknown")
+def _described(split: Split, about: InputInfo, names: Mapping[str, str]) -> Disagreement:
     sort: Sort = split.kind if split.pairs else "unsafe"
     if sort == "verdict" and about.choice and not any(token in UNSAFE for token in split.vector.values()):
         sort = "choice"

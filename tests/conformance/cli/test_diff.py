@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from safetensors_conformance import differential
 from safetensors_conformance.cli.diff import diff
-from safetensors_conformance.differential import run as differential
-from safetensors_conformance.differential.run import Side, dump, facts_of, find_files, names_of
+from safetensors_conformance.differential import Side, dump, facts_of, find_files, names_of
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.cli.report import report as report_command
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.session import CaseRunner, Session
+from safetensors_conformance.run.session import Session
 from safetensors_reference.main import main
 
 from ..suite_runs import suite_here
@@ -113,8 +113,8 @@ VALID = (TRIGGER, "layout/two-dtypes", "header/edges-of-utf8-in-name", "header/e
 @pytest.mark.parametrize("selector", [stdio("raw"), stdio("hex"), fake("GivesBytes")])
 def test_who_takes_such_a_name_is_found_out_and_is_right_about_the_others(selector: str) -> None:
     asked = cases(*NO_UTF8, *VALID)
-    with Session(CaseRunner(resolve(selector))) as session:
-        session.runner.plan(asked)
+    with Session(resolve(selector)) as session:
+        session.plan(asked)
         told = {case.id: session.judge(case).verdict for case in asked}
     assert told == dict.fromkeys(NO_UTF8, "wrong-accept") | dict.fromkeys(VALID, "pass")
 

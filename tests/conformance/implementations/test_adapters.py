@@ -11,7 +11,7 @@ import pytest
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.implementations.support import cut_out, lacking
-from safetensors_conformance.run.session import CaseRunner, Session, smoke
+from safetensors_conformance.run.session import Session, smoke
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 
@@ -39,10 +39,10 @@ def not_refused(session: Session) -> list[str]:
     """Return declared features with the cases that are not refused, and the verdicts on them."""
     who = session.start()
     # Nothing is excused, and an entry that claims a part of the corpus alone is asked about the rest.
-    session.runner.implementation = replace(who, lacks=frozenset(), areas=frozenset())
+    session.implementation = replace(who, lacks=frozenset(), areas=frozenset())
     found = []
     for feature in sorted(who.lacks) if who.steps else ():  # others only load onto devices
-        asked = [session.judge(case) for case in witnesses(feature) if session.runner.steps(case)]
+        asked = [session.judge(case) for case in witnesses(feature) if session.steps(case)]
         assert asked, f"{feature} is declared, and no step of {who.name} shows it"
         found += [
             f"{feature}, {verdict.case.id}: {verdict.verdict}"
@@ -59,7 +59,7 @@ def test_an_installed_implementation_passes_the_smoke_cases_and_lacks_what_is_de
     target = resolve(selector)
     if not there(target):
         pytest.skip("not installed here")
-    with Session(CaseRunner(target, Limits(seconds=60))) as session:
+    with Session(target, Limits(seconds=60)) as session:
         who = session.start()
         assert who.version != "unknown"
         if target.environment is not None:

@@ -25,7 +25,7 @@ from safetensors_conformance.implementations.environment import Environment, mak
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.outcome import Implementation
 from safetensors_conformance.programs.sandbox import SandboxError
-from safetensors_conformance.run.session import CaseRunner, Session
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
 
 from ..support import REPOSITORY, TRIGGER, call, cases
@@ -157,7 +157,7 @@ def test_it_is_built_once_and_again_for_another_descriptor_or_commit(
 
 def answering(target: Target) -> Implementation:
     """Return what a program says about itself, after it has accepted a valid file."""
-    with Session(CaseRunner(target, Limits())) as session:
+    with Session(target, Limits()) as session:
         assert session.judge(cases(TRIGGER)[0]).steps["read"].result.outcome == "accept"
         return session.start()
 

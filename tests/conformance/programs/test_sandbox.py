@@ -32,7 +32,7 @@ from safetensors_conformance.programs.sandbox import (
     SandboxError,
     ensure_run_folder,
 )
-from safetensors_conformance.run.session import CaseRunner, Session
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 from safetensors_corpus import Case, manifest
 from safetensors_corpus.packed import temporary_folder
@@ -91,7 +91,7 @@ def boxed() -> Confinement:
 
 def asked(selector: str, confinement: Confinement, case: Case | None = None) -> StepResult:
     """The answer of a reader about one file."""
-    with Session(CaseRunner(resolve(selector), Limits(10.0, 1 << 30, confinement))) as session:
+    with Session(resolve(selector), Limits(10.0, 1 << 30, confinement)) as session:
         return session.judge(case or cases(TRIGGER)[0]).steps["read"].result
 
 
@@ -180,10 +180,10 @@ def test_verdicts_are_the_same_inside(boxed: Confinement, selector: str) -> None
     chosen = [c for found in kinds.values() for c in found[:: max(len(found) // SAMPLE_OF_EACH, 1)]]
     told = []
     for confinement in (Confinement(), boxed):
-        with Session(CaseRunner(resolve(selector), Limits(30.0, confinement=confinement))) as session:
+        with Session(resolve(selector), Limits(30.0, confinement=confinement)) as session:
             who = session.start()
             usable = [case for case in chosen if who.steps_of(case)]
-            session.runner.plan(usable)
+            session.plan(usable)
             verdicts = {case.id: session.judge(case) for case in usable}
         told.append({i: {s: v.verdict for s, v in found.steps.items()} for i, found in verdicts.items()})
     assert told[0] == told[1]
@@ -274,7 +274,7 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_an_image_is_asked_about_files_that_it_is_shown_and_has_no_more(log: Path) -> None:
-    with Session(CaseRunner(resolve("oci:example.org/reader --flag"), Limits())) as session:
+    with Session(resolve("oci:example.org/reader --flag"), Limits()) as session:
         assert session.start().steps == ("open", "read")
         result = session.judge(cases(TRIGGER)[0]).steps["read"].result
         assert result.outcome == "accept", result.message

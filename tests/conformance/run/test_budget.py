@@ -18,7 +18,7 @@ from safetensors_conformance.programs import limited_process
 from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.run import budget
 from safetensors_conformance.run.budget import HEAD_ROOM, cheaper, excesses, machine_factor
-from safetensors_conformance.run.session import CaseRunner, Session
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
 
 from ..known_files import BYTES, SECONDS
@@ -34,7 +34,7 @@ SMALL = {"seconds": SECONDS / 10, "peak_bytes": BYTES // 2, "read_bytes": 1 << 1
 def spent(selector: str, limits: Mapping[str, float], before: tuple[str, ...] = ()) -> StepResult:
     """The answer of a reader about a small file with a budget, after other files if given."""
     case = replace(cases(TRIGGER)[0], budget=limits)
-    with Session(CaseRunner(resolve(selector), Limits(10.0, 1 << 30))) as session:
+    with Session(resolve(selector), Limits(10.0, 1 << 30)) as session:
         for other in cases(*before):
             session.judge(other)
         return session.judge(case).steps["read"].result
@@ -76,7 +76,7 @@ def test_memory_that_went_to_earlier_files_is_no_fault_of_this_one() -> None:
 
 def test_a_budget_of_a_case_of_several_requests_is_measured_too() -> None:
     case = replace(committed().by_id["slice/integer-first"], budget={"read_bytes": 0})
-    with Session(CaseRunner(resolve("reference"))) as session:
+    with Session(resolve("reference")) as session:
         result = session.judge(case).final.result
     assert [e.name for e in result.over_budget] == ["read_bytes"]
     assert result.spent_ms is not None
@@ -121,7 +121,7 @@ def shared_processor() -> Iterator[None]:
 
 def burning(limit: float) -> StepResult:
     """Return the answer of a reader that burns ``FAKE_BURNS`` seconds on one processor."""
-    with Session(CaseRunner(resolve(spender("OneProcessor")), Limits(limit, 1 << 30, BURNING))) as session:
+    with Session(resolve(spender("OneProcessor")), Limits(limit, 1 << 30, BURNING)) as session:
         return session.judge(cases(TRIGGER)[0]).steps["read"].result
 
 

@@ -23,13 +23,11 @@ from safetensors_conformance.run import session as running
 from safetensors_conformance.run.heap import content_depends_on_heap
 from safetensors_conformance.run.session import (
     DEATHS_FOR_A_HANG,
-    CaseRunner,
     GivenFile,
     GivenUpError,
     Input,
     Session,
     StoppedError,
-    counts_only,
     is_single_question,
     within_budget,
 )
@@ -107,14 +105,14 @@ def asked(requests: Iterable[Request]) -> list[tuple[str, str]]:
     return [(request.path, request.step) for request in requests]
 
 
-def started(runner: CaseRunner, count: int) -> Iterator[tuple[Input, dict[str, StepResult]]]:
+def started(runner: Session, count: int) -> Iterator[tuple[Input, dict[str, StepResult]]]:
     """Start the implementation, which makes sending ahead possible, and run it on files."""
     runner.start()
     return runner.run(files(count), runner.answers)
 
 
 def test_inputs_are_asked_about_in_order_and_as_many_as_fit_are_sent_ahead(worker: Recorder) -> None:
-    with closing(CaseRunner(resolve(QUICK))) as runner:
+    with closing(Session(resolve(QUICK))) as runner:
         ran = started(runner, 3)
         first, results = next(ran)
         assert (first.id, list(results)) == ("0.safetensors", ["open", "read"])
@@ -123,14 +121,14 @@ def test_inputs_are_asked_about_in_order_and_as_many_as_fit_are_sent_ahead(worke
     assert asked(worker.asked) == [(f"/{number}", step) for number in range(3) for step in ("open", "read")]
     assert worker.closed
     assert worker.starts == 1
-    with closing(CaseRunner(resolve(QUICK))) as runner:
+    with closing(Session(resolve(QUICK))) as runner:
         next(started(runner, running.MAX_IN_FLIGHT))
         assert running.MAX_IN_FLIGHT - 2 <= worker.in_flight <= running.MAX_IN_FLIGHT + 1
 
 
 def test_a_runner_that_is_stopped_asks_nothing_more(worker: Recorder) -> None:
     stop = threading.Event()
-    with closing(CaseRunner(resolve(QUICK), stop=stop)) as runner:
+    with closing(Session(resolve(QUICK), stop=stop)) as runner:
         for _ in runner.run(files(3), runner.answers):
             stop.set()
         assert {path for path, _ in asked(worker.asked)} == {"/0"}
@@ -146,7 +144,7 @@ def test_hangs_or_deaths_on_end_are_given_up(
     worker: Recorder, outcome: Outcome, max_hangs: int, before: int
 ) -> None:
     worker.result = StepResult(outcome)
-    with closing(CaseRunner(resolve(QUICK), max_hangs=max_hangs)) as runner:
+    with closing(Session(resolve(QUICK), max_hangs=max_hangs)) as runner:
         ran = runner.run(files(50), runner.answers)
         assert len(list(itertools.islice(ran, before))) == before
         if before < 50:
@@ -156,7 +154,7 @@ def test_hangs_or_deaths_on_end_are_given_up(
 
 
 def test_an_answer_in_between_starts_the_count_of_hangs_anew(worker: Recorder) -> None:
-    with closing(CaseRunner(resolve(QUICK), max_hangs=2)) as runner:
+    with closing(Session(resolve(QUICK), max_hangs=2)) as runner:
         for number, file in enumerate(files(8)):
             worker.result = StepResult("accept" if number % 2 else "hang", tensors=[])
             assert runner.answers(file)
@@ -177,7 +175,7 @@ def test_a_bad_end_is_asked_again_in_a_fresh_process_and_a_hang_with_leave(
         yield
         asked_before.append(len(worker.asked))
 
-    with closing(CaseRunner(resolve(QUICK))) as runner:
+    with closing(Session(resolve(QUICK))) as runner:
         runner.waiting = leave
         found = runner.answers(files(1)[0])
     assert {step: result.outcome for step, result in found.items()} == {"open": outcome, "read": outcome}
@@ -188,7 +186,7 @@ def test_a_bad_end_is_asked_again_in_a_fresh_process_and_a_hang_with_leave(
 
 def answers(item: Input | None = None, **options: Any) -> dict[str, StepResult]:
     """Return what a new runner says about one input."""
-    with closing(CaseRunner(resolve(QUICK), **options)) as runner:
+    with closing(Session(resolve(QUICK), **options)) as runner:
         return runner.answers(item or files(1)[0])
 
 
@@ -230,7 +228,7 @@ def doubtful(worker: Recorder, early: Outcome = "hang", later: StepResult | None
 
 
 def doubted(limits: Limits) -> list[StepResult]:
-    with closing(CaseRunner(resolve(QUICK), limits)) as runner:
+    with closing(Session(resolve(QUICK), limits)) as runner:
         return [result for _, results in started(runner, 3) for result in results.values()]
 
 
@@ -294,7 +292,7 @@ def test_what_does_not_fit_into_memory_is_nobodys_fault(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(module, where, first_time_too_large)
     slice_case, read_case = cases("slice/beside-f4", TRIGGER)
-    with Session(CaseRunner(resolve(QUICK))) as session:
+    with Session(resolve(QUICK)) as session:
         session.start()
         odd = slice_case if where == "run_multistep" else read_case
         first, second = session.judge(odd), session.judge(cases(NEIGHBOURS[0])[0])
@@ -306,7 +304,7 @@ def test_what_does_not_fit_into_memory_is_nobodys_fault(monkeypatch: pytest.Monk
 def test_what_is_sent_ahead_is_one_question_and_what_is_counted_is_asked_alone(worker: Recorder) -> None:
     assert is_single_question(files(1)[0])
     assert all(is_single_question(case) for case in cases(TRIGGER, *NEIGHBOURS))
-    counted = [case for case in committed().cases if counts_only(case) and not case.heavy]
+    counted = [case for case in committed().cases if case.counted and not case.heavy]
     odd = [case for case in committed().cases if case.kind != "read" or case.budget or case.action]
     assert odd
     assert not any(map(is_single_question, odd + counted))
@@ -338,10 +336,10 @@ AFTER = ("layout/two-dtypes", "layout/hole-between-two", "dtype/scalar-of-f64", 
 
 
 def verdicts(name: str, *ids: str) -> dict[str, CaseVerdict]:
-    with Session(CaseRunner(resolve(fake(name)))) as session:
+    with Session(resolve(fake(name))) as session:
         session.start()
         wanted = cases(*ids)
-        session.runner.plan(wanted)
+        session.plan(wanted)
         return {case.id: session.judge(case) for case in wanted}
 
 
@@ -361,13 +359,13 @@ def test_what_a_file_spoils_is_charged_to_no_rule_of_the_next(name: str, verdict
 
 def test_one_who_refuses_all_is_asked_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    original = CaseRunner.answers
+    original = Session.answers
 
-    def noted(self: CaseRunner, item: Input) -> dict[str, StepResult]:
+    def noted(self: Session, item: Input) -> dict[str, StepResult]:
         asked.append(item.id)
         return original(self, item)
 
-    monkeypatch.setattr(CaseRunner, "answers", noted)
+    monkeypatch.setattr(Session, "answers", noted)
     valid = [case.id for case in committed().cases if case.kind == "read" and case.codes == ()][:40]
     found = verdicts("RefusesAll", *valid)
     assert "order" not in {f.property for v in found.values() for s in v.steps.values() for f in s.failures}
@@ -396,7 +394,7 @@ def test_memory_that_was_never_written_is_told_from_random_content(selector: str
 
 def test_the_note_stands_in_the_detail_of_the_wrong_content(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "MAX_HEAP_CHECKS", 1)
-    with Session(CaseRunner(resolve(fake("HandsOutFreshMemory")), LIMITS)) as session:
+    with Session(resolve(fake("HandsOutFreshMemory")), LIMITS) as session:
         verdict = session.judge(cases(TRIGGER)[0])
         assert verdict.verdict == "wrong-content"
         says = 'other bytes than the file contains.*; uninitialised memory: bytes of tensor "w" change'
@@ -405,5 +403,5 @@ def test_the_note_stands_in_the_detail_of_the_wrong_content(monkeypatch: pytest.
         monkeypatch.setattr(running, "content_depends_on_heap", None)  # checks are used up, or not needed
         assert session.judge(cases("layout/two-dtypes")[0]).verdict == "wrong-content"
     monkeypatch.setattr(running, "MAX_HEAP_CHECKS", 1)
-    with Session(CaseRunner(resolve(QUICK), LIMITS)) as session:
+    with Session(resolve(QUICK), LIMITS) as session:
         assert session.judge(cases(TRIGGER)[0]).verdict == "pass"

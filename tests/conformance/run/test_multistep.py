@@ -20,7 +20,7 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.programs.sandbox import Sandbox
 from safetensors_conformance.run.multistep import SHOWN_URL
-from safetensors_conformance.run.session import CaseRunner, Session, smoke
+from safetensors_conformance.run.session import Session, smoke
 from safetensors_conformance.worker.worker import Limits, Request, make_worker
 from safetensors_corpus import Case
 
@@ -31,9 +31,9 @@ small = partial(fake, module="small_adapter")
 
 
 def judged(selector: str, cases: Sequence[Case], seconds: float = 5.0) -> Iterator[CaseVerdict]:
-    with Session(CaseRunner(resolve(selector), Limits(seconds, 1 << 30))) as session:
+    with Session(resolve(selector), Limits(seconds, 1 << 30)) as session:
         session.start()
-        session.runner.plan(cases)
+        session.plan(cases)
         for case in cases:
             yield session.judge(case)
 
@@ -191,7 +191,7 @@ def test_an_answer_nobody_asks_for_is_passed_over() -> None:
 )
 def test_what_is_slow_and_comes_to_an_end_is_no_hang(name: str, verdict: str) -> None:
     before, asked = (committed().by_id[i] for i in ("layout/two-dtypes", TRIGGER))
-    with Session(CaseRunner(resolve(fake(name)), Limits(0.5))) as session:
+    with Session(resolve(fake(name)), Limits(0.5)) as session:
         session.judge(before)
         judged = session.judge(replace(asked, steps=("open",))).steps["open"]
     assert judged.verdict == verdict, judged.detail
@@ -220,7 +220,7 @@ def test_an_option_that_cannot_work_is_refused_before_anything_runs(monkeypatch:
 
 @pytest.mark.parametrize(("name", "complains"), [("DiesOfNoBytes", False), ("AlwaysDies", True)])
 def test_a_reader_that_dies_of_a_broken_file_has_no_wrong_adapter(name: str, complains: bool) -> None:
-    with Session(CaseRunner(resolve(fake(name)), Limits(seconds=20))) as session:
+    with Session(resolve(fake(name)), Limits(seconds=20)) as session:
         session.start()
         assert (smoke(session, committed().cases) is not None) is complains
 
@@ -237,6 +237,6 @@ CASES = {
 @pytest.mark.skipif(importlib.util.find_spec("aiohttp") is None, reason="needs the extra remote")
 def test_the_strict_reader_over_fsspec() -> None:
     cases = [committed().by_id[f"remote/{name}"] for name in CASES]
-    with Session(CaseRunner(resolve("reference:fsspec"), Limits(10.0, 1 << 30))) as session:
+    with Session(resolve("reference:fsspec"), Limits(10.0, 1 << 30)) as session:
         assert session.start().steps == ("remote",)
         assert {case.id.partition("/")[2]: session.judge(case).verdict for case in cases} == CASES

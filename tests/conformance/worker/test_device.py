@@ -23,7 +23,7 @@ from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.protocol_check.conversation import SCHEMA, validate
 from safetensors_conformance.run.baseline_update import failing_steps, update
 from safetensors_conformance.run.driver import ImplementationResults, ImplementationRun, RunOptions
-from safetensors_conformance.run.session import CaseRunner, Session, smoke
+from safetensors_conformance.run.session import Session, smoke
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus import load_manifest
 from safetensors_reports.known_failures import KnownError, load_baseline
@@ -62,7 +62,7 @@ def one_process(folder: Path, device: str, seconds: float, *env: str) -> Iterato
     limits = Limits(seconds, confinement=Confinement(env=("STC_CHOSEN", *env)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STC_CHOSEN", str(name))
-        with Session(CaseRunner(resolve(loader("Chosen")), limits, device=device)) as session:
+        with Session(resolve(loader("Chosen")), limits, device=device) as session:
             yield OneProcess(session, name)
 
 
@@ -74,7 +74,7 @@ def fakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
 
 def judged(selector: str, case: str) -> StepVerdict:
     """Judge one case in a process of its own."""
-    with Session(CaseRunner(resolve(selector), Limits(10.0), device="cpu")) as session:
+    with Session(resolve(selector), Limits(10.0), device="cpu") as session:
         return session.judge(cases(case)[0]).steps["device"]
 
 
@@ -151,9 +151,9 @@ def test_a_refused_file_must_not_have_taken_memory(fakes: OneProcess) -> None:
 def test_what_takes_the_process_down_says_so_and_leaves_the_other_files_alone(
     name: str, words: str, last: str
 ) -> None:
-    with Session(CaseRunner(resolve(loader(name)), Limits(10.0), device="cpu")) as session:
+    with Session(resolve(loader(name)), Limits(10.0), device="cpu") as session:
         wanted = cases(NEIGHBOURS[0], GOOD, NEIGHBOURS[1], TWO)
-        session.runner.plan(wanted)
+        session.plan(wanted)
         verdicts = [session.judge(case).steps["device"] for case in wanted]
     assert [found.verdict for found in verdicts] == ["pass", "unsafe", "pass", "pass"]
     assert words in verdicts[1].detail
@@ -180,16 +180,16 @@ def test_a_program_is_told_the_device_and_tells_what_it_looked_into() -> None:
     checks = [{"name": "lifetime", "status": "fail", "message": "gone"}]
     answer = json.dumps({"outcome": "accept", "tensors": [], "checks": checks})
     selector = stdio("device", shlex.quote(answer), isolated=True)
-    with Session(CaseRunner(resolve(selector), Limits(10.0), device="cpu")) as session:
+    with Session(resolve(selector), Limits(10.0), device="cpu") as session:
         assert session.start().version == "cpu"
         found = session.judge(cases("framing/empty-container-bare")[0]).steps["device"]
     assert (found.verdict, found.detail) == ("deviation:content", "lifetime: gone")
     with (
-        Session(CaseRunner(resolve(selector), device="cuda:0")) as session,
+        Session(resolve(selector), device="cuda:0") as session,
         pytest.raises(StartError, match="no cuda:0 here"),
     ):
         session.start()
-    with Session(CaseRunner(resolve(selector))) as session:
+    with Session(resolve(selector)) as session:
         who = session.start()
         assert (who.version, who.steps, who.loads) == ("none", (), True)
 
@@ -240,7 +240,7 @@ def simulated_fakes(accelerator: str, tmp_path_factory: pytest.TempPathFactory) 
 )
 def test_readers_pass_every_check(selector: str, accelerator: str) -> None:
     limits = Limits(30.0, confinement=Confinement(env=ENV))
-    with Session(CaseRunner(resolve(selector), limits, device=accelerator)) as session:
+    with Session(resolve(selector), limits, device=accelerator) as session:
         for case, expected in SIMULATED.items():
             verdict = session.judge(committed().by_id[case]).steps["device"]
             assert (case, verdict.verdict, statuses(verdict)) == (case, "pass", expected), verdict

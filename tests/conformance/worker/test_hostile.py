@@ -22,7 +22,7 @@ from safetensors_conformance.case_verdict import result_row
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import KEPT_CONTENT, StepResult
 from safetensors_conformance.programs import limited_process
-from safetensors_conformance.run.session import CaseRunner, Session
+from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case, load_manifest
 
@@ -50,10 +50,10 @@ class Ran:
 
 def run(selector: str, cases: list[Case], *, seconds: float = 0.5, ahead: bool = True) -> Ran:
     began = time.monotonic()
-    with Session(CaseRunner(resolve(selector), Limits(seconds, 256 << 20))) as session:
+    with Session(resolve(selector), Limits(seconds, 256 << 20)) as session:
         session.start()
         if ahead:
-            session.runner.plan(cases)
+            session.plan(cases)
         judged = [session.judge(case) for case in cases]
     for verdict in judged:
         for step in verdict.steps:  # whatever was answered can be written down
@@ -227,8 +227,8 @@ def test_whatever_a_reader_leaves_beside_its_input_is_removed(
 def rows_of(selector: str) -> list[dict[str, Any]]:
     manifest = committed()
     some = [*(manifest.by_id[i] for i in SOME), next(c for c in manifest.cases if c.kind == "slice")]
-    with Session(CaseRunner(resolve(selector))) as session:
-        session.runner.plan(some)
+    with Session(resolve(selector)) as session:
+        session.plan(some)
         return [
             result_row(verdict, step, expected_failure=False)
             for verdict in map(session.judge, some)
@@ -257,8 +257,8 @@ def test_the_words_of_a_reader_are_the_same_in_every_run() -> None:
 
 
 def test_a_file_that_is_only_touched_is_still_the_right_one(copied: list[Case]) -> None:
-    with Session(CaseRunner(resolve(QUICK))) as session:
-        session.runner.plan(copied)
+    with Session(resolve(QUICK)) as session:
+        session.plan(copied)
         for case in copied:
             os.utime(case.path)
             assert session.judge(case).verdict == "pass"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_conformance import outcome
-from safetensors_conformance.differential.run import dump
+from safetensors_conformance.differential import dump
 from safetensors_conformance.outcome import KEPT_CONTENT, MAX_CONTENT, MAX_TOTAL, KeptContent, StepResult
 from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.content import bounded, first_disagreement, size_of

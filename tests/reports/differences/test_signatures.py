@@ -33,7 +33,7 @@ W, V = Make.content("w"), Make.content("v")
 def found_in(about: Mapping[str, InputInfo], **answers: Mapping[str, Any]) -> Differences:
     """Evaluate name -> case -> content or outcome."""
     records = [Make.answers(name, **rows) for name, rows in answers.items()]
-    return evaluate(records, list(answers), about)
+    return evaluate(records, list(answers), lambda case: about.get(case, InputInfo("unknown")))
 
 
 def report_of(found: Differences, **more: Any) -> DiffDocument:

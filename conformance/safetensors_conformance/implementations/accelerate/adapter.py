@@ -1,7 +1,5 @@
 """Adapter for Accelerate's ``load_state_dict`` and ``load_checkpoint_in_model``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -36,8 +34,6 @@ class Model(torch.nn.Module):  # type: ignore[misc] # as above
 
 @marked
 class Load:
-    """Loads one file, or loads a model through its index."""
-
     lacks = torch_rows.LACKS
 
     def read(self, path: str) -> list[tuple[Any, ...]]:

@@ -1,6 +1,7 @@
-"""Adapter for AdapterSentry's ``open_adapter``, which makes an inventory of a file without loading data."""
+"""Adapter for AdapterSentry's ``open_adapter``, which makes an inventory of a file without loading data.
 
-from __future__ import annotations
+A file is valid if it can be opened and no tensor in its inventory is malformed.
+"""
 
 from pathlib import Path
 
@@ -13,8 +14,6 @@ from stc_host.library import attribute, call, marked
 
 @marked
 class Header:
-    """A file is valid if it can be opened and no tensor in its inventory is malformed."""
-
     rejects = (ValueError, FileNotFoundError)  # the exception types that open_adapter documents
     lacks = lacking.all_but(ALLOWED_DTYPES)
 

@@ -1,6 +1,4 @@
-"""Adapter for candle's Python binding: ``load_safetensors`` and ``save_safetensors``."""
-
-from __future__ import annotations
+"""Adapter for candle's Python binding, which converts tensors of the official parser to its own types."""
 
 import struct
 from typing import Any
@@ -15,8 +13,6 @@ FORMATS = {"U8": "B", "U32": "I", "I64": "q", "F32": "f"}
 
 @marked
 class Utils:
-    """The official parser, which candle uses. Tensors are converted to candle's types."""
-
     lacks = lacking.all_but(("U8", "U16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"))
 
     def read(self, path: str) -> list[tuple[str, Any, Any]]:

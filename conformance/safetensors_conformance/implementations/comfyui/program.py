@@ -1,6 +1,4 @@
-"""Adapter for ComfyUI's checkpoint loader, ``load_torch_file`` in ``comfy/utils.py``."""
-
-from __future__ import annotations
+"""Adapter for ComfyUI's checkpoint loader, ``load_torch_file`` in ``comfy/utils.py``, on the CPU."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +16,6 @@ UTILS = cut_out.module(
 
 @marked
 class LoadTorchFile:
-    """``load_torch_file`` on the CPU, with metadata."""
-
     lacks = torch_rows.LACKS
 
     def read(self, path: str) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Adapters that read unencrypted files with CryptoTensors, a fork of the official library."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,16 +11,12 @@ from stc_host.library import call, item, marked, opened
 
 
 class Crypto:
-    """Base class of all entry points."""
-
     rejects = (cryptotensors.SafetensorError,)  # the only exception type that it documents
     lacks = lacking.dtypes("F8_E4M3FNUZ", "F8_E5M2FNUZ")
 
 
 @marked
 class InMemory(Crypto):
-    """``deserialize`` and ``serialize_file``."""
-
     def read(self, path: str) -> Iterator[tuple[str, Any, Any, bytes]]:
         for name, info in call(cryptotensors.deserialize, Path(path).read_bytes()):
             yield name, info["dtype"], info["shape"], info["data"]
@@ -33,8 +27,6 @@ class InMemory(Crypto):
 
 @marked
 class SafeOpen(Crypto):
-    """``safe_open`` with NumPy, ``cryptotensors.numpy.save_file``."""
-
     lacks = lacking.all_but(given.NUMPY)
 
     def open(self, path: str) -> dict[str, Any]:

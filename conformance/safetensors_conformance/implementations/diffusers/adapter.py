@@ -1,7 +1,5 @@
 """Adapters for Diffusers' ``from_pretrained``, and for its functions that find shards and read files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +25,6 @@ class Model(ModelMixin, ConfigMixin):  # type: ignore[misc] # not installed wher
 
 @marked
 class FromPretrained:
-    """Calls ``ModelMixin.from_pretrained`` on a folder."""
-
     def index(self, path: str) -> list[tuple[str, str, list[int], bytes]]:
         folder = Path(path).parent
         (folder / "config.json").write_text('{"_class_name": "Model"}', encoding="utf-8")
@@ -45,8 +41,6 @@ class FromPretrained:
 
 @marked
 class Load:
-    """Loads one file, or the files that are listed in an index."""
-
     lacks = torch_rows.LACKS
 
     def read(self, path: str) -> list[tuple[Any, ...]]:

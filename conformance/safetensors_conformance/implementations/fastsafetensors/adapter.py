@@ -1,7 +1,5 @@
 """Adapters for fastsafetensors without GPUDirect Storage: its multi-file loader and ``fastsafe_open``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,8 +16,6 @@ LACKS = lacking.all_but(_KNOWN.intersection(torch_rows.CODES.values()))
 
 @marked
 class Loader:
-    """``SafeTensorsFileLoader``."""
-
     lacks = LACKS
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
@@ -62,8 +58,6 @@ class Loader:
 
 @marked
 class FastSafeOpen:
-    """``fastsafe_open``, whose interface resembles that of the official ``safe_open``."""
-
     lacks = LACKS
 
     def read(self, path: str) -> dict[str, Any]:

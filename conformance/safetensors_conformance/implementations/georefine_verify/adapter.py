@@ -1,7 +1,5 @@
 """Adapter for ``georefine_verify.sources.read_safetensors_header``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from georefine_verify.sources import LocalFile, read_safetensors_header
@@ -10,8 +8,6 @@ from stc_host.library import call, marked
 
 @marked
 class Header:
-    """The header parser."""
-
     def open(self, path: str) -> dict[str, Any]:
         file = call(LocalFile, path)
         try:

@@ -1,6 +1,7 @@
-"""Adapter for ``gguf.utility.SafetensorsLocal``, which llama.cpp uses to convert models."""
+"""Adapter for ``gguf.utility.SafetensorsLocal``, which llama.cpp uses to convert models.
 
-from __future__ import annotations
+It parses the header itself and maps each tensor into memory.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,6 @@ from stc_host.library import Held, call, item, marked
 
 @marked
 class Local:
-    """``SafetensorsLocal``, which parses the header itself and maps each tensor into memory."""
-
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
         tensors = call(SafetensorsLocal, Path(path)).tensors
         return [(name, t.dtype, t.shape) for name, t in tensors.items()]

@@ -1,6 +1,4 @@
-"""Adapter for ``grit.scan.scan_file``, which lists tensors and violations."""
-
-from __future__ import annotations
+"""Adapter for ``grit.scan.scan_file``. A file with a violation counts as rejected."""
 
 from typing import Any
 
@@ -10,8 +8,6 @@ from stc_host.library import Refused, call, marked
 
 @marked
 class Scan:
-    """A file with a violation counts as rejected."""
-
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
         report = call(ScanReport)
         parsed = call(scan_file, path, report)

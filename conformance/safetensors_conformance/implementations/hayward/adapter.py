@@ -1,6 +1,7 @@
-"""Adapter for Hayward's ``ModelFileScanner``."""
+"""Adapter for Hayward's ``ModelFileScanner``.
 
-from __future__ import annotations
+A file counts as rejected if a finding concerns its format rather than the content of tensors.
+"""
 
 from pathlib import Path
 
@@ -13,8 +14,6 @@ OF_CONTENT = "MFV-EXEC-"
 
 @marked
 class Scan:
-    """A file counts as rejected if a finding concerns its format rather than the content of tensors."""
-
     def __init__(self) -> None:
         self._scanner = ModelFileScanner()
 

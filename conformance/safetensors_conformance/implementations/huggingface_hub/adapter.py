@@ -1,7 +1,5 @@
 """Adapters for huggingface_hub's own header parser, for local files and files on a server or fake hub."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Adapter for huggingface_hub's functions that load and save torch tensors with the official library."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +27,6 @@ class Model:
 
 @marked
 class LoadTorchModel:
-    """Loads one file, or loads the shards of an index into a model, and saves tensors in shards."""
-
     # The exceptions that the function documents, and the one raised by the function that reads each file.
     rejects = (ValueError, OSError, ImportError)
     lacks = torch_rows.LACKS

@@ -1,6 +1,4 @@
-"""Adapter for InstantTensor's ``safe_open``, which needs a GPU."""
-
-from __future__ import annotations
+"""Adapter for InstantTensor's ``safe_open``, which needs a GPU. Tensors are copies, so they stay valid."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +10,6 @@ from stc_host.library import call, each, marked, opened
 
 @marked
 class Load:
-    """``safe_open`` with its defaults. The tensors are copies, so they stay valid."""
-
     lacks = torch_rows.LACKS
 
     def device_ready(self, device: str) -> None:

@@ -1,6 +1,4 @@
-"""Adapter for MindSpore's ``load_checkpoint`` with safetensors files."""
-
-from __future__ import annotations
+"""Adapter for MindSpore's ``load_checkpoint``, which loads every tensor of a file as a parameter."""
 
 from typing import Any
 
@@ -12,8 +10,6 @@ from stc_host.library import call, marked
 
 @marked
 class Load:
-    """Loads every tensor of a file as a parameter."""
-
     rejects = (ValueError,)  # the exception that the function documents for a file with the wrong format
     lacks = lacking.all_but(given.NUMPY.keys() - {"C64"})
 

@@ -1,6 +1,7 @@
-"""Adapter for ``mlx.core.load`` and ``mlx.core.save_safetensors``, on the CPU."""
+"""Adapter for ``mlx.core.load`` and ``mlx.core.save_safetensors``, on the CPU.
 
-from __future__ import annotations
+MLX reads the header immediately and the data when it is needed.
+"""
 
 from importlib.metadata import version
 from typing import Any
@@ -19,8 +20,6 @@ REFUSES_E8M0 = tuple(map(int, version("mlx").split(".")[:2])) < (0, 32)
 
 @marked
 class Load:
-    """``mx.load``, which reads the header immediately and the data when it is needed."""
-
     lacks = lacking.dtypes(
         *("F4", "F6_E2M3", "F6_E3M2", "F64", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ"),
         *(["F8_E8M0"] if REFUSES_E8M0 else []),

@@ -1,6 +1,4 @@
-"""Adapter for the command ``model-fingerprint`` and its parser."""
-
-from __future__ import annotations
+"""Adapter for ``model-fingerprint``: its parser's list of tensors, if its command accepts the file."""
 
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,6 @@ from stc_host.library import call, marked, opened
 
 @marked
 class Header:
-    """The parser's list of tensors, for files on which the command succeeds. Digests are ignored."""
-
     def open(self, path: str) -> dict[str, Any]:
         command.run(main, path)
         with opened(FileReader, Path(path)) as reader:

@@ -1,6 +1,7 @@
-"""Adapter for ModelAudit's ``scan_file``, which selects a scanner by the content of the file."""
+"""Adapter for ModelAudit's ``scan_file``, which selects a scanner by the content of the file.
 
-from __future__ import annotations
+A file counts as rejected if its format causes a warning or a more severe issue.
+"""
 
 import os
 
@@ -18,8 +19,6 @@ OF_CONTENT = "attack_type"
 
 @marked
 class Scan:
-    """A file counts as rejected if its format causes a warning or a more severe issue."""
-
     def check(self, path: str) -> bool:
         result = call(scan_file, path)
         bad = [issue for issue in result.issues if issue.severity not in HARMLESS]

@@ -1,6 +1,4 @@
-"""Adapter for the command ``modelinfo`` and its parser."""
-
-from __future__ import annotations
+"""Adapter for ``modelinfo``: the header of a file, or of all files of an index, if the command succeeds."""
 
 from typing import Any
 
@@ -13,8 +11,6 @@ from stc_host.library import Refused, call, marked
 
 @marked
 class Header:
-    """The header of a file, or of all files of an index, if the command succeeds."""
-
     def open(self, path: str) -> dict[str, Any]:
         command.run(main, path)
         return header_rows.answer(call(parse_safetensors_header, path))

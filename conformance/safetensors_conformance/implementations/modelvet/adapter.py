@@ -1,6 +1,4 @@
-"""Adapter for ``modelvet.verify_path``."""
-
-from __future__ import annotations
+"""Adapter for ``modelvet.verify_path``, which validates the structure of a file."""
 
 import modelvet
 from stc_host.library import attribute, call, marked
@@ -8,8 +6,6 @@ from stc_host.library import attribute, call, marked
 
 @marked
 class Verify:
-    """Validates the structure of a file."""
-
     rejects = (modelvet.ModelvetError,)  # raised whenever there is no verdict, according to its documentation
     lacks = ("escape-in-key",)  # violates its policy, MVET_V_ST_KEY_ESCAPE
 

@@ -1,6 +1,4 @@
-"""Adapter for ``numpy.savez``."""
-
-from __future__ import annotations
+"""Adapter for ``numpy.savez``, which exports the tensors as members of an archive."""
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -9,7 +7,5 @@ from stc_host.library import call, marked
 
 @marked
 class Savez:
-    """Exports the tensors as members of an archive."""
-
     def export(self, path: str, folder: str) -> None:
         call(np.savez, f"{folder}/model.npz", **call(load_file, path))

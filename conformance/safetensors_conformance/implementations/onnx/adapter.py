@@ -1,6 +1,4 @@
-"""Adapter for ``onnx.save_model`` with one file for each tensor."""
-
-from __future__ import annotations
+"""Adapter for ``onnx.save_model``, which exports the tensors as initializers of a model without nodes."""
 
 import onnx
 from onnx import helper, numpy_helper
@@ -10,8 +8,6 @@ from stc_host.library import call, marked
 
 @marked
 class ExternalData:
-    """Exports the tensors as initializers of a model without nodes."""
-
     def export(self, path: str, folder: str) -> None:
         arrays = call(load_file, path)
         initializers = [numpy_helper.from_array(array, name) for name, array in arrays.items()]

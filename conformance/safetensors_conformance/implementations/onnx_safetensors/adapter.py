@@ -1,7 +1,5 @@
 """Adapters for onnx-safetensors: ``save_file``, ``load_file``, and the reader that ``load_file`` uses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,6 @@ CODES = {dtype: code for code, dtype in io._SAFETENSORS_DTYPE_TO_IR_DTYPE.items(
 
 @marked
 class Io:
-    """Tensors as external data of an ONNX model."""
-
     lacks = lacking.all_but(CODES.values())
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:

@@ -1,6 +1,7 @@
-"""Adapter for OpenVINO GenAI's ``Adapter``, which uses a C parser to read LoRA adapters."""
+"""Adapter for OpenVINO GenAI's ``Adapter``, which uses a C parser to read LoRA adapters.
 
-from __future__ import annotations
+A file is valid if it can be loaded. Its tensors are not accessible.
+"""
 
 import lacking
 import openvino_genai
@@ -9,8 +10,6 @@ from stc_host.library import call, marked
 
 @marked
 class Adapter:
-    """A file is valid if it can be loaded. Its tensors are not accessible."""
-
     lacks = lacking.all_but(("F32", "F16", "BF16"))
 
     def check(self, path: str) -> bool:

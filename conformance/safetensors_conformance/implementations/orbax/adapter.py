@@ -1,7 +1,5 @@
 """Adapter for Orbax's v1 ``load`` with the layout for safetensors files."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 
@@ -19,8 +17,6 @@ jax.config.update("jax_enable_x64", True)
 
 @marked
 class Layout:
-    """Loads every tensor of a file."""
-
     lacks = lacking.dtypes("C64", "F4", "F6_E2M3", "F6_E3M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F8_E8M0")
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:

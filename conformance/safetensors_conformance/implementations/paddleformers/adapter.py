@@ -1,7 +1,5 @@
 """Adapters for PaddleFormers' own reader, a module that does not need Paddle."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cut_out
@@ -14,8 +12,6 @@ READER = cut_out.module("paddleformers", "paddleformers/utils/safetensors.py")
 
 @marked
 class Fast:
-    """``fast_load_file`` and ``fast_safe_open``."""
-
     lacks = lacking.all_but(READER.numpy_dtype)
 
     def open(self, path: str) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Adapter for PaddleNLP's own reader, a module that does not need Paddle."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cut_out
@@ -14,8 +12,6 @@ READER = cut_out.module("paddlenlp", "paddlenlp/utils/safetensors.py")
 
 @marked
 class Fast:
-    """``fast_load_file`` and ``fast_safe_open``."""
-
     # For types that NumPy lacks, this table contains the size instead of a type.
     lacks = lacking.all_but(code for code, dtype in READER.numpy_dtype.items() if not isinstance(dtype, int))
 

@@ -1,6 +1,4 @@
-"""Adapter for ``pure_safetensors.SafeTensors``."""
-
-from __future__ import annotations
+"""Adapter for ``pure_safetensors.SafeTensors``, a file opened for reading, with buffers as tensors."""
 
 from typing import Any
 
@@ -12,8 +10,6 @@ from stc_host.library import Held, attribute, call, each, item, marked, opened
 
 @marked
 class File:
-    """A file that is opened for reading, with its tensors as buffers."""
-
     lacks = lacking.all_but(dtypes)
 
     def open(self, path: str) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""Adapter for ``quantbenchx.profile_safetensors``."""
-
-from __future__ import annotations
+"""Adapter for the header parser ``quantbenchx.profile_safetensors``."""
 
 from typing import Any
 
@@ -13,8 +11,6 @@ CODES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 
 @marked
 class Profile:
-    """The header parser."""
-
     def open(self, path: str) -> dict[str, Any]:
         profile = call(profile_safetensors, path)
         rows = [(t.name, CODES.get(t.dtype.value, UNTOLD), t.shape) for t in profile.tensors]

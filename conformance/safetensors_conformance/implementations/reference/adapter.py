@@ -1,7 +1,5 @@
 """Adapters for this project's own strict reader and writer, and for its reader of files over HTTP."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,8 +38,6 @@ class Strict:
 
 @marked
 class OverFsspec(Strict):
-    """``safe_open`` with a file object from fsspec."""
-
     def __init__(self) -> None:
         super().__init__()
         try:
@@ -58,8 +54,6 @@ class OverFsspec(Strict):
 
 @marked
 class Reference(Strict):
-    """The reader that explains faults, and the writer."""
-
     def __init__(self) -> None:
         super().__init__()
         self._device_bytes = 0
@@ -73,11 +67,9 @@ class Reference(Strict):
 
     def device_ready(self, _device: str) -> None:
         """Start counting the loader's requests for device memory."""
-        from safetensors_reference.device import load
+        from safetensors_reference.device import load as module
 
-        self._watch(load)
-
-    def _watch(self, load: Any) -> None:
+        load: Any = module
         plain_open = load.open_engine
 
         def counting(*arguments: Any) -> Any:
@@ -155,11 +147,11 @@ class Reference(Strict):
         buffers = given.named(tensors, self._buffer)
         rows = {t.name: call(TensorData, t.name, t.dtype, t.shape, buffers[t.name]) for t in tensors}
         sizes = {name: len(buffer) for name, buffer in buffers.items()}
-        call(save_sharded, self._save_rows, rows, sizes, folder, max_shard_size, metadata=metadata)
 
-    @staticmethod
-    def _save_rows(rows: dict[str, TensorData], path: Path) -> None:
-        write_file(path, plan(list(rows.values())).chunks())
+        def save(shard: dict[str, TensorData], path: Path) -> None:
+            write_file(path, plan(list(shard.values())).chunks())
+
+        call(save_sharded, save, rows, sizes, folder, max_shard_size, metadata=metadata)
 
     @staticmethod
     def _buffer(tensor: Any) -> Any:

@@ -1,6 +1,4 @@
-"""Adapter for Reminis' ``safetensors_to_sqlite`` and its tensor reader."""
-
-from __future__ import annotations
+"""Adapter for Reminis' tensor reader, for files that Reminis can convert to a database."""
 
 import tempfile
 from pathlib import Path
@@ -14,8 +12,6 @@ from stc_host.library import call, marked
 
 @marked
 class Io:
-    """Loads a file, or the shards of an index, if Reminis can convert them to a database."""
-
     lacks = lacking.all_but(SAFETENSORS_DTYPES)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:

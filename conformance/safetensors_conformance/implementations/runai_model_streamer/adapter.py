@@ -1,7 +1,5 @@
 """Adapter for ``SafetensorsStreamer`` in the Run:ai Model Streamer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +11,6 @@ from stc_host.library import call, each, marked, opened
 
 @marked
 class Streamer:
-    """``stream_file`` and ``get_tensors``."""
-
     lacks = (*torch_rows.LACKS, *lacking.dtypes("F8_E4M3FNUZ", "F8_E5M2FNUZ"))
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:

@@ -1,10 +1,7 @@
 """Adapters for the official library: bytes in memory, NumPy from a file, and safe_open with NumPy."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +9,7 @@ from typing import Any
 import given
 import lacking
 import safetensors
+from safetensors.numpy import load, load_file, save, save_file
 from stc_host.library import UNTOLD, Held, call, item, marked, opened
 
 # NumPy has no types for these dtypes. The library then raises one of several exception types (DTY-07).
@@ -21,8 +19,6 @@ SPELLED = {**{code: name for name, code in given.CODES.items()}, "F4": "float4_e
 
 
 class Official:
-    """Base class of all entry points of the official library."""
-
     # The only documented exception type. Releases before 0.3 have none.
     rejects = tuple(filter(None, [getattr(safetensors, "SafetensorError", None)]))
 
@@ -66,20 +62,14 @@ class NumpyFile(Official):
 
     lacks = NOT_IN_NUMPY
 
-    def __init__(self) -> None:
-        from safetensors.numpy import load_file, save_file
-
-        self._load = load_file
-        self._save = save_file
-
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        call(self._save, given.named(tensors), path, metadata)
+        call(save_file, given.named(tensors), path, metadata)
 
     def resave(self, path: str) -> None:
-        call(self._save, call(self._load, path), path)
+        call(save_file, call(load_file, path), path)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
-        return [(name, *given.part(array)) for name, array in call(self._load, path).items()]
+        return [(name, *given.part(array)) for name, array in call(load_file, path).items()]
 
 
 @marked
@@ -88,23 +78,16 @@ class NumpyBytes(Official):
 
     lacks = NOT_IN_NUMPY
 
-    def __init__(self) -> None:
-        from safetensors.numpy import load, save
-
-        self._load = load
-        self._save = save
-
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        data = call(self._save, given.named(tensors), metadata)
+        data = call(save, given.named(tensors), metadata)
         with Path(path).open("ab") as file:
-            fcntl.flock(
-                file, fcntl.LOCK_EX
-            )  # other processes may save to this path, which the library cannot know
+            # Other processes may save to this path, which the library cannot know.
+            fcntl.flock(file, fcntl.LOCK_EX)
             file.truncate(0)
             file.write(data)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
-        arrays = call(self._load, Path(path).read_bytes())
+        arrays = call(load, Path(path).read_bytes())
         return [(name, *given.part(array)) for name, array in arrays.items()]
 
 
@@ -113,9 +96,6 @@ class SafeOpen(Official):
     """``safe_open(path, framework="np")``: first the header, then each tensor."""
 
     lacks = NOT_IN_NUMPY
-
-    def __init__(self) -> None:
-        importlib.import_module("numpy")  # fails at the start rather than in the first case
 
     def open(self, path: str) -> dict[str, Any]:
         with opened(safetensors.safe_open, path, framework="np") as file:

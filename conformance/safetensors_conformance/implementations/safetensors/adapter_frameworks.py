@@ -1,7 +1,5 @@
 """Adapters for the official library's modules for JAX, PaddlePaddle, MLX and TensorFlow."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
@@ -72,8 +70,6 @@ class Flax(Framework):
 
 @marked
 class TensorFlow(Framework):
-    """``safetensors.tensorflow``."""
-
     module = "tensorflow"
     lacks = NAMELESS
 
@@ -89,8 +85,6 @@ class TensorFlow(Framework):
 
 @marked
 class Paddle(Framework):
-    """``safetensors.paddle``."""
-
     module = "paddle"
     lacks = lacking.dtypes("F4", "F6_E2M3", "F6_E3M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F8_E8M0")
 

@@ -1,7 +1,5 @@
 """Adapters for the official library with torch: files, bytes, slices, saving, and ``prefetch`` for a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +12,12 @@ from stc_host.library import Held, call, each, item, marked, opened
 
 
 class Torch:
-    """Base class of all entry points that use torch."""
-
     rejects = (safetensors.SafetensorError,)
     lacks: tuple[str, ...] = torch_rows.LACKS
 
 
 @marked
 class TorchFile(Torch):
-    """``safetensors.torch.load_file``."""
-
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         return [torch_rows.row(name, tensor) for name, tensor in call(load_file, path).items()]
 

@@ -1,7 +1,5 @@
 """Adapter for ``safetensors_arch.read_header``, which returns None for an invalid header."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import header_rows
@@ -11,8 +9,6 @@ from stc_host.library import Refused, call, marked
 
 @marked
 class Header:
-    """The header parser."""
-
     def open(self, path: str) -> dict[str, Any]:
         header = call(read_header, path)
         if header is None:

@@ -1,6 +1,4 @@
-"""Adapter for the command ``safetensors-print``."""
-
-from __future__ import annotations
+"""Adapter for ``safetensors-print``. An exit status of 0 means that the file conforms to the format."""
 
 import command
 from safetensors_print.cli import main
@@ -9,8 +7,6 @@ from stc_host.library import marked
 
 @marked
 class Report:
-    """An exit status of 0 means that the file conforms to the format."""
-
     def check(self, path: str) -> bool:
         command.run(main, path)
         return True

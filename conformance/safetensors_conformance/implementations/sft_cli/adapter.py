@@ -1,6 +1,4 @@
-"""Adapter for the command ``sft ls`` and its parser."""
-
-from __future__ import annotations
+"""Adapter for ``sft``: its parser's list of tensors, if the command ``sft ls`` accepts the file."""
 
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,6 @@ from stc_host.library import call, marked
 
 @marked
 class Index:
-    """The parser's list of tensors, for files on which the command succeeds."""
-
     def open(self, path: str) -> dict[str, Any]:
         command.run(app, "ls", path)
         index = call(TensorIndex.from_file, Path(path))

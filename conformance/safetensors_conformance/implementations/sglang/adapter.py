@@ -1,7 +1,5 @@
 """Adapters for SGLang's iterators over model weights, cut out of ``model_loader/weight_utils.py``."""
 
-from __future__ import annotations
-
 import cut_out
 from stc_host.library import marked
 from weight_iterators import Weights
@@ -16,8 +14,6 @@ UTILS = cut_out.module(
 
 @marked
 class Lazy(Weights):  # type: ignore[misc]  # imported by its plain name
-    """``safetensors_weights_iterator`` with its defaults."""
-
     utils = UTILS
     iterator = "safetensors_weights_iterator"
     order = sorted  # the default of SGLANG_SORT_WEIGHT_FILES
@@ -25,7 +21,5 @@ class Lazy(Weights):  # type: ignore[misc]  # imported by its plain name
 
 @marked
 class Threads(Lazy):
-    """``buffered_multi_thread_safetensors_weights_iterator``."""
-
     iterator = "buffered_multi_thread_safetensors_weights_iterator"
     arguments = (4,)

@@ -1,7 +1,5 @@
 """SGLang's iterators when the whole package is imported, for comparison with the adapter."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +10,6 @@ from stc_host.library import call, each, marked
 
 @marked
 class Lazy:
-    """``safetensors_weights_iterator``."""
-
     def read(self, path: str) -> Iterator[tuple[Any, ...]]:
         for name, tensor in each(call(weight_utils.safetensors_weights_iterator, [path])):
             yield torch_rows.row(name, tensor)
@@ -21,8 +17,6 @@ class Lazy:
 
 @marked
 class Threads:
-    """``buffered_multi_thread_safetensors_weights_iterator``."""
-
     def read(self, path: str) -> Iterator[tuple[Any, ...]]:
         weights = call(weight_utils.buffered_multi_thread_safetensors_weights_iterator, [path], 4)
         for name, tensor in each(weights):

@@ -1,7 +1,5 @@
 """Run a package's command in this process, in the environment of the package."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Callable

@@ -4,8 +4,6 @@ An empty class without behaviour replaces every name from the missing packages. 
 pass the content of a file through such a class.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import sys

@@ -1,7 +1,5 @@
 """Represent the tensors to write as NumPy arrays, in the environment of the library under test."""
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

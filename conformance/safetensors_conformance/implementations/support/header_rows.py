@@ -1,7 +1,5 @@
 """Rows for libraries that return the header exactly as it was parsed, without checking its content."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from stc_host.library import UNTOLD

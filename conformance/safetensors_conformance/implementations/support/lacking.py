@@ -1,7 +1,5 @@
 """Feature names for the dtypes that a library lacks. This module runs in the library's environment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 CODES = (

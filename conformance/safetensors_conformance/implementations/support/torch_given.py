@@ -1,7 +1,5 @@
 """Represent the tensors to write as torch tensors, in the environment of the library under test."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import given

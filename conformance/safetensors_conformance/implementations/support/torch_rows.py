@@ -1,7 +1,5 @@
 """Convert torch tensors to answers. This module runs in the environment of the library under test."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Iterators over the weights of a model, as in vLLM and SGLang. This module runs in their environments."""
 
-from __future__ import annotations
-
 import glob
 from collections.abc import Iterator
 from pathlib import Path

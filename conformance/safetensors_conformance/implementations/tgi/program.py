@@ -1,6 +1,7 @@
-"""Adapter for ``Weights`` from Text Generation Inference, in ``utils/weights.py`` of its server."""
+"""Adapter for ``Weights`` from Text Generation Inference, in ``utils/weights.py`` of its server.
 
-from __future__ import annotations
+It reads one file in one process on the CPU, and returns every tensor as stored.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,6 @@ WEIGHTS = cut_out.module(
 
 @marked
 class Weights:
-    """``Weights`` for one file and one process on the CPU. Every tensor is returned as stored."""
-
     lacks = torch_rows.LACKS
 
     def read(self, path: str) -> Iterator[tuple[Any, ...]]:

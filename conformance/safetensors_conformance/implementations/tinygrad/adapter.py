@@ -1,6 +1,4 @@
-"""Adapter for ``tinygrad.nn.state``: ``safe_load`` and ``safe_save``."""
-
-from __future__ import annotations
+"""Adapter for ``tinygrad.nn.state``: ``safe_save``, and ``safe_load`` with lazy views of the file."""
 
 import shutil
 from typing import Any
@@ -14,8 +12,6 @@ from tinygrad.nn.state import inverse_safe_dtypes, safe_dtypes, safe_load, safe_
 
 @marked
 class State:
-    """``safe_load``, whose tensors are lazy views of the file."""
-
     lacks = lacking.all_but(safe_dtypes)
 
     def read(self, path: str) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Adapter for PyTorch's distributed checkpoint, with its reader and writer for safetensors files."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +17,6 @@ from torch.distributed import checkpoint
 
 @marked
 class HuggingFaceStorage:
-    """``load`` with ``HuggingFaceStorageReader``, and ``save`` with ``HuggingFaceStorageWriter``."""
-
     version = str(torch.__version__)
     lacks = (*torch_rows.LACKS, *lacking.dtypes("F4", "F8_E8M0"))
 

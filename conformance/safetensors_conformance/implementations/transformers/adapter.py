@@ -1,7 +1,5 @@
 """Adapters for ``save_pretrained``, ``from_pretrained`` and the functions that ``from_pretrained`` uses."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +15,6 @@ from transformers.utils.hub import get_checkpoint_shard_files
 
 
 class Config(PretrainedConfig):  # type: ignore[misc] # not installed where this is checked
-    """Configuration of a model."""
-
     model_type = "any"
 
 
@@ -49,8 +45,6 @@ class Model(PreTrainedModel):  # type: ignore[misc] # as above
 
 @marked
 class Load:
-    """Loads one file, or the files that are listed in an index."""
-
     lacks = torch_rows.LACKS
 
     def read(self, path: str) -> list[tuple[Any, ...]]:
@@ -73,8 +67,6 @@ class Load:
 
 @marked
 class FromPretrained:
-    """Calls ``PreTrainedModel.from_pretrained`` on a folder."""
-
     def index(self, path: str) -> list[tuple[str, str, list[int], bytes]]:
         index = Path(path)
         config = Config(transformers_weights=index.name)

@@ -1,7 +1,5 @@
 """Adapter for ``UnifiedSafetensorsLoader`` in its low-memory mode, in which it parses the header itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import lacking
@@ -12,8 +10,6 @@ from unifiedefficientloader import UnifiedSafetensorsLoader
 
 @marked
 class LowMemory:
-    """Reads the header first, then each tensor."""
-
     lacks = (*torch_rows.LACKS, *lacking.dtypes("F8_E4M3FNUZ", "F8_E5M2FNUZ"))
 
     def open(self, path: str) -> dict[str, Any]:

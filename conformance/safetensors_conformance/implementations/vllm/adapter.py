@@ -1,7 +1,5 @@
 """Adapters for vLLM's iterators over model weights, cut out of ``model_loader/weight_utils.py``."""
 
-from __future__ import annotations
-
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -34,8 +32,6 @@ UTILS = cut_out.module(
 
 @marked
 class Lazy(Weights):  # type: ignore[misc]  # imported by its plain name
-    """``safetensors_weights_iterator`` with its defaults."""
-
     utils = UTILS
     iterator = "safetensors_weights_iterator"
     arguments: tuple[Any, ...] = (False,)
@@ -51,6 +47,4 @@ class Eager(Lazy):
 
 @marked
 class Threads(Lazy):
-    """``multi_thread_safetensors_weights_iterator``."""
-
     iterator = "multi_thread_safetensors_weights_iterator"

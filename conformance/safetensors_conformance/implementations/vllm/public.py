@@ -1,7 +1,5 @@
 """``DefaultModelLoader.get_all_weights`` when all of vLLM is imported, for comparison with the adapter."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +14,6 @@ from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 
 @marked
 class GetAllWeights:
-    """Returns the weights of a model in a folder."""
-
     options: ClassVar[dict[str, Any]] = {}
 
     def read(self, path: str) -> Iterator[tuple[Any, ...]]:
@@ -33,13 +29,9 @@ class GetAllWeights:
 
 @marked
 class Eager(GetAllWeights):
-    """Uses the ``eager`` strategy."""
-
     options: ClassVar[dict[str, Any]] = {"safetensors_load_strategy": "eager"}
 
 
 @marked
 class Threads(GetAllWeights):
-    """Uses several threads."""
-
     options: ClassVar[dict[str, Any]] = {"model_loader_extra_config": {"enable_multithread_load": True}}

@@ -1,6 +1,4 @@
-"""Adapter for ``zarr.save_group``."""
-
-from __future__ import annotations
+"""Adapter for ``zarr.save_group``, which exports the tensors as arrays of a group."""
 
 import zarr
 from safetensors.numpy import load_file
@@ -9,7 +7,5 @@ from stc_host.library import call, marked
 
 @marked
 class SaveGroup:
-    """Exports the tensors as arrays of a group."""
-
     def export(self, path: str, folder: str) -> None:
         call(zarr.save_group, folder, **call(load_file, path))

@@ -12,8 +12,7 @@ from functools import partial
 import pytest
 
 from safetensors_conformance.outcome import STEPS
-from safetensors_conformance.pytest_suite.items import SuiteItem
-from safetensors_conformance.pytest_suite.suite import suite_of
+from safetensors_conformance.pytest_suite.suite import SuiteItem, suite_of
 from safetensors_corpus import Case
 
 

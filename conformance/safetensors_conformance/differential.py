@@ -23,22 +23,18 @@ from safetensors_reference.files.walk import find_inputs
 from safetensors_reports.differences.signatures import InputInfo
 from safetensors_reports.record.run import RunRecord
 
-from ..implementations.commands import InstallError
-from ..implementations.selectors import Target
-from ..outcome import KeptContent, StepResult
-from ..programs.launcher import end_children
-from ..run.session import CaseRunner, GivenFile, Input, is_single_question
-from ..worker.worker import Limits, StartError
+from .implementations.commands import InstallError
+from .implementations.selectors import Target
+from .outcome import Implementation, StepResult
+from .programs.launcher import end_children
+from .run.session import GivenFile, Input, Session, is_single_question
+from .worker.worker import Limits, StartError
 
 KINDS = ("read", "slice", "index")
 """Kinds of corpus case whose answers can be compared without an expectation."""
 MAX_CODES = 6
 UNREADABLE = "unreadable"
 """Subject of a file that the strict reader can no longer read."""
-
-
-def folders_of(files: Iterable[GivenFile]) -> set[Path]:
-    return {file.path.parent if file.kind == "index" else file.path for file in files}
 
 
 def most_values(files: Iterable[GivenFile]) -> int:
@@ -96,25 +92,6 @@ def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
     return good, problems
 
 
-class LazyInputFacts(Mapping[str, InputInfo]):
-    """Facts about every input, computed on demand because the strict reader has to read the input."""
-
-    def __init__(self, inputs: Iterable[Input]) -> None:
-        self._inputs = {item.id: item for item in inputs}
-        self._known: dict[str, InputInfo] = {}
-
-    def __getitem__(self, input_id: str) -> InputInfo:
-        if input_id not in self._known:
-            self._known[input_id] = facts_of(self._inputs[input_id])
-        return self._known[input_id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._inputs)
-
-    def __len__(self) -> int:
-        return len(self._inputs)
-
-
 def facts_of(item: Input) -> InputInfo:
     """Return what characterizes an input: the strict reader's fault codes or, if none, the case's rule."""
     case = item if isinstance(item, Case) else None
@@ -145,13 +122,11 @@ MAX_LISTED = 50
 NOT_ASKED = StepResult("harness-error", "not run: the implementation has no step for this input")
 
 
-class Side:
+class Side(Session):
     """An implementation that runs in its own thread. ``asked`` contains the inputs that it supports."""
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
-        self.target = target
-        self.runner = CaseRunner(target, limits, profile, last_step_only=True)
-        self._kept_content = KeptContent()
+        super().__init__(target, limits, profile, last_step_only=True)
         self.problem: str | None = None
         self.results: dict[str, StepResult] = {}
         self.asked: set[str] = set()
@@ -165,25 +140,24 @@ class Side:
     def run_all(self, inputs: Sequence[Input], stop: threading.Event, tick: Callable[[], None]) -> None:
         if self.problem is not None or stop.is_set():
             return
-        self.runner.stop = stop
+        self.stop = stop
         try:
-            self.runner.start()
-            for item, result in self.runner.run(inputs, self._result):
+            self.start()
+            for item, result in self.run(inputs, self._result):
                 self.results[item.id] = result
                 tick()
         except StartError as err:
             self.problem = str(err)
         finally:
-            self.runner.close()
+            self.close()
 
     def _result(self, item: Input) -> StepResult:
-        if not self.runner.steps(item):
+        if not self.steps(item):
             return NOT_ASKED
-        (result,) = self.runner.answers(item).values()
+        (result,) = self.answers(item).values()
         self.asked.add(item.id)
-        lacks = self.runner.start().lacks
         features = item.features if isinstance(item, Case) else features_of(item.path)
-        if excused := excuse(result, lacks, features):
+        if excused := excuse(result, self.start().lacks, features):
             result = replace(result, outcome="unsupported", message=f"{excused}; {result.message}")
         return self._kept_content.kept(result)
 
@@ -208,43 +182,34 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
 
 def names_of(sides: Sequence[Side]) -> list[str]:
     """Return a distinct name for each side, without its version where possible, for use in signatures."""
-    names = [plain_name(side) for side in sides]
+    names = [_plain_name(side) for side in sides]
     for longer in (_with_object, lambda side: side.target.selector):
         names = [n if names.count(n) == 1 else longer(side) for n, side in zip(names, sides, strict=True)]
     return names
 
 
-def plain_name(side: Side) -> str:
-    return side.target.plain(
-        side.runner.implementation.name if side.runner.implementation is not None else ""
-    )
+def _plain_name(side: Side) -> str:
+    return side.target.plain(side.implementation.name if side.implementation is not None else "")
 
 
 def _with_object(side: Side) -> str:
     scheme, _, rest = side.target.selector.partition(":")
-    return f"{plain_name(side)}:{rest.rpartition(':')[2]}" if scheme == "py" else plain_name(side)
+    return f"{_plain_name(side)}:{rest.rpartition(':')[2]}" if scheme == "py" else _plain_name(side)
 
 
-def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[RunRecord]:
-    """Return a run record without verdicts for each side, as input for a comparison."""
-    plain_names = [
-        (plain_name(s), s.runner.implementation.version if s.runner.implementation else "") for s in sides
-    ]
+def records_of(sides: Mapping[Side, Implementation], digest: str, profile: str | None) -> list[RunRecord]:
+    """Return a run record without verdicts for each side that started, as input for a comparison."""
+    short = [(_plain_name(side), who.version) for side, who in sides.items()]
     return [
-        _record(side, short[0] if plain_names.count(short) == 1 else name, digest, profile)
-        for side, short, name in zip(sides, plain_names, names_of(sides), strict=True)
+        _record(side, who, plain[0] if short.count(plain) == 1 else name, digest, profile)
+        for (side, who), plain, name in zip(sides.items(), short, names_of([*sides]), strict=True)
     ]
 
 
-def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunRecord:
-    assert side.runner.implementation is not None
-    results = dict(side.results)
+def _record(side: Side, who: Implementation, selector: str, digest: str, profile: str | None) -> RunRecord:
+    results = dict(side.results)  # after Ctrl-C, its thread may still add some
     header = {
-        "implementation": {
-            "selector": selector,
-            "name": side.runner.implementation.name,
-            "version": side.runner.implementation.version,
-        },
+        "implementation": {"selector": selector, "name": who.name, "version": who.version},
         "corpus": {"digest": digest, "cases": len(results)},
         "profile": profile,
     }

@@ -1,1 +1,0 @@
-"""Comparison of implementations on the same inputs, without verdicts."""
