@@ -98,15 +98,7 @@ def _write(row: Row, f: FileBuilder, fault: Fault | None = None) -> None:
 
 
 def _topic(about: str, breach: Breach, fault: Fault, *only: Levels) -> Topic:
-    rules, codes = breach
-    assert isinstance(rules, str)
-    return Topic(
-        about,
-        lambda row, f: _write(row, f, fault),
-        tuple(rules.split()),
-        (codes,) if isinstance(codes, str) else codes,
-        merged(only),
-    )
+    return Topic(about, lambda row, f: _write(row, f, fault), *breach, merged(only))
 
 
 BYTES: Levels = {"others": ("full",)}

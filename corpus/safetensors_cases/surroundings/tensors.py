@@ -208,6 +208,6 @@ TENSORS = Model(
     "tensors",
     PROPERTIES,
     EXCLUSIONS,
-    {"whole": Topic("a valid file", _valid, permitting(LEVELS, "FRM-01", "SHP-11")), **FAULTS},
+    {"whole": Topic("a valid file", _valid, permitting(LEVELS, "FRM-01 SHP-11")), **FAULTS},
     core=("place", "size", "beside", "order", "metadata"),
 )
