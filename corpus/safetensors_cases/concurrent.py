@@ -122,8 +122,7 @@ def threads_many_tensors(f: ConcurrentBuilder) -> None:
     Building a lookup table from the header on first use takes long enough for threads to race.
     """
     names = [f"layer.{number}.weight" for number in range(300)]
-    for name in names:
-        f.tensor(name, "U8", [2])
+    f.tensors(names, "U8", [2])
     for place in range(4):
         f.reader(*names[place::37])
 
@@ -139,8 +138,7 @@ def threads_tensors_without_bytes_between(f: ConcurrentBuilder) -> None:
 @accepts(THREADS)
 def threads_same_shape_and_dtype(f: ConcurrentBuilder) -> None:
     """All tensors have the same dtype and shape, and differ only in their bytes."""
-    for name in NAMES:
-        f.tensor(name, "F32", [16])
+    f.tensors(NAMES, "F32", [16])
     for name in NAMES:
         f.reader(name, name)
 

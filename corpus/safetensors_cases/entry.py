@@ -249,15 +249,13 @@ def names_of_object_members(f: FileBuilder) -> None:
     If a reader stores tensors as properties of a plain JavaScript object, these names vanish or replace
     methods.
     """
-    for name in ("__proto__", "constructor", "toString", "hasOwnProperty"):
-        f.tensor(name, "F32", [1])
+    f.tensors(("__proto__", "constructor", "toString", "hasOwnProperty"), "F32", [1])
 
 
 @accepts("ENT-09 HDR-19")
 def names_of_fields(f: FileBuilder) -> None:
     """Tensors are named dtype, shape and data_offsets."""
-    for name in FIELDS:
-        f.tensor(name, "F32", [1])
+    f.tensors(FIELDS, "F32", [1])
 
 
 @accepts("ENT-09", over={"zeros-in-front": ("007", "7"), "only-zeros": ("0", "00", "000")})
@@ -273,8 +271,7 @@ def names_of_digits(f: FileBuilder) -> None:
 
     JavaScript objects list integer-like names first, in numeric order. As numbers, 1 and 01 are equal.
     """
-    for name in ("2", "10", "1", "01"):
-        f.tensor(name, "U8", [3])
+    f.tensors(("2", "10", "1", "01"), "U8", [3])
 
 
 TWO_NAMES = {
@@ -304,8 +301,7 @@ def name_is_prefix_of_another(f: FileBuilder) -> None:
 
     Readers that split names at dots or slashes into a tree get a leaf and a branch with the same name.
     """
-    for name in ("a", "a.b", "a/b"):
-        f.tensor(name, "F32", [1])
+    f.tensors(("a", "a.b", "a/b"), "F32", [1])
 
 
 @accepts("ENT-10", importance="low", over={"1-kib": 1024, "60-kb": 60_000})
@@ -430,15 +426,13 @@ def names_like_file_properties(f: FileBuilder) -> None:
 
     Every key except the reserved key is the name of a tensor.
     """
-    for name in ("metadata", "format", "version", "$schema", "_comment", "header"):
-        f.tensor(name, "F32", [1])
+    f.tensors(("metadata", "format", "version", "$schema", "_comment", "header"), "F32", [1])
 
 
 @accepts("ENT-09 ENT-01")
 def names_like_entries(f: FileBuilder) -> None:
     """Tensor names look like invalid entries, such as an array, null, a number or an empty object."""
-    for name in ('["F32",[1],[0,4]]', "null", "0", "{}", "true", '{"dtype":"U8"}'):
-        f.tensor(name, "F32", [1])
+    f.tensors(('["F32",[1],[0,4]]', "null", "0", "{}", "true", '{"dtype":"U8"}'), "F32", [1])
 
 
 @accepts("ENT-01 ENT-05")
@@ -447,8 +441,7 @@ def names_like_misspelled_fields(f: FileBuilder) -> None:
 
     An entry must not use these strings as field names, but they are valid tensor names.
     """
-    for name in ("Dtype", "SHAPE", "dataOffsets", "offsets"):
-        f.tensor(name, "U8", [3])
+    f.tensors(("Dtype", "SHAPE", "dataOffsets", "offsets"), "U8", [3])
 
 
 @rejects("ENT-05", codes=RENAMED, over=PLACES)
@@ -553,8 +546,7 @@ def names_sorted_otherwise(f: FileBuilder) -> None:
 
     A reader that sorts a list in one order and searches it in the other may not find a name.
     """
-    for name in ("\U00010000", "\uffee", "\ud7ff", "z"):
-        f.tensor(name, "U8", [2])
+    f.tensors(("\U00010000", "\uffee", "\ud7ff", "z"), "U8", [2])
 
 
 @accepts("ENT-09")
@@ -574,8 +566,7 @@ def names_of_language_members(f: FileBuilder) -> None:
 @accepts("ENT-09", importance="high")
 def names_that_become_one_path(f: FileBuilder) -> None:
     """A file system may treat all six tensor names as one path: w, ./w, x/../w, W, w. and w/."""
-    for name in ("w", "./w", "x/../w", "W", "w.", "w/"):
-        f.tensor(name, "U8", [2])
+    f.tensors(("w", "./w", "x/../w", "W", "w.", "w/"), "U8", [2])
 
 
 @accepts("ENT-10 ENT-08", importance="low")

@@ -61,8 +61,7 @@ def place(f: FileBuilder, value: int) -> None:
 
     A hand-written parser that looks for the end of the object may stop at the end of the map.
     """
-    f.tensor("a", "F32", [2])
-    f.tensor("b", "F32", [2])
+    f.tensors("ab", "F32", [2])
     f.metadata({"key": "value"}, at=value)
 
 

@@ -234,11 +234,9 @@ def changed_to_a_longer_header(f: RemoteBuilder) -> None:
 @chooses("remote-file-changed", options=CHANGED)
 def changed_to_another_order(f: RemoteBuilder) -> None:
     """The new file contains two tensors of equal size in the opposite order."""
-    for name in "ab":
-        f.tensor(name, "F32", [4])
+    f.tensors("ab", "F32", [4])
     other = FileBuilder()
-    for name in "ba":
-        other.tensor(name, "F32", [4])
+    other.tensors("ba", "F32", [4])
     f.changes_to(other)
 
 

@@ -99,8 +99,7 @@ def names_of_three(f: FileBuilder, value: int) -> None:
     """One of three tensors has an empty name, and the others look like a word and a command ($slug)."""
     names = ["\u0430\u0435", "$(id);x"]
     names.insert(value, "")
-    for name in names:
-        f.tensor(name, "F32", [2])
+    f.tensors(names, "F32", [2])
 
 
 @rejects("OFF-01", codes=("OFF_BAD_PAIR", "ENT_BAD_INTEGER"))

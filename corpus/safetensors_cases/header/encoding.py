@@ -396,8 +396,7 @@ def space_around_metadata(f: FileBuilder) -> None:
 @accepts("HDR-19 ENT-08")
 def space_inside_strings_only(f: FileBuilder) -> None:
     """Names consist of spaces or no-break spaces, or have spaces at both ends, and must stay unchanged."""
-    for name in (" ", "  ", "\xa0", " a ", "\u3000", "\\n"):
-        f.tensor(name, "U8", [4])
+    f.tensors((" ", "  ", "\xa0", " a ", "\u3000", "\\n"), "U8", [4])
 
 
 @rejects("HDR-07 HDR-08", codes=("HDR_NOT_JSON", "SHP_BAD_TYPE"))

@@ -24,8 +24,7 @@ def name_twice(f: FileBuilder, value: int) -> None:
     This duplicate is harmless, but a reader that does not notice it will not notice harmful duplicates
     either.
     """
-    f.tensor("w", "F32", [2])
-    f.tensor("x", "F32", [2])
+    f.tensors("wx", "F32", [2])
     f.member('"w"', ENTRY, at=value)
 
 
@@ -174,8 +173,7 @@ def similar_names(f: FileBuilder, value: tuple[str, str]) -> None:
 
     Case folding, normalising, trimming or truncating the names makes one of the tensors disappear.
     """
-    for name in value:
-        f.tensor(name, "F32", [2])
+    f.tensors(value, "F32", [2])
 
 
 @accepts("HDR-17")
@@ -202,8 +200,7 @@ def name_also_in_metadata(f: FileBuilder) -> None:
     Keys must be unique only within their own object.
     """
     f.metadata({"w": "w", "x": "w"})
-    f.tensor("w", "F32", [1])
-    f.tensor("x", "F32", [1])
+    f.tensors("wx", "F32", [1])
 
 
 @rejects("HDR-10 HDR-09", codes=("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"), importance="high")

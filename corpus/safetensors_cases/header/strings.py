@@ -206,8 +206,7 @@ RESERVED_WORDS = {
 @accepts("ENT-09 HDR-19", importance="high", over=RESERVED_WORDS)
 def names_of_reserved_words(f: FileBuilder, value: tuple[str, ...]) -> None:
     """Tensors are named like words with a special meaning in programming languages ($slug)."""
-    for name in value:
-        f.tensor(name, "U8", [2])
+    f.tensors(value, "U8", [2])
 
 
 @accepts("MET-04 HDR-19", over=RESERVED_WORDS)

@@ -78,8 +78,7 @@ def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
     A reader that sorts only by begin offset may put the empty tensor after a tensor that begins at the same
     offset. The resulting order looks like an overlap.
     """
-    f.tensor("a", "F32", [2])
-    f.tensor("b", "F32", [2])
+    f.tensors("ab", "F32", [2])
     f.tensor("empty", "F32", [0], begin=value, end=value)
 
 
@@ -151,8 +150,7 @@ def tensor_as_padding(f: FileBuilder) -> None:
 def offsets_around_2p15(f: FileBuilder) -> None:
     """Ranges begin at 32,766, 32,767 and 32,768, at the limit of signed 16-bit integers."""
     f.tensor("a", "U8", [32_766], bytes(32_766))
-    for name in "bcd":
-        f.tensor(name, "U8", [1])
+    f.tensors("bcd", "U8", [1])
 
 
 @accepts("OFF-09 SHP-04 OFF-10 ENT-11")
@@ -176,8 +174,7 @@ def header_larger_than_data(f: FileBuilder) -> None:
 @rejects("OFF-09 OFF-10", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high")
 def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
     """Of ten empty tensors, nine are at the start of another tensor, and one is inside that tensor."""
-    f.tensor("a", "U8", [4])
-    f.tensor("b", "U8", [4])
+    f.tensors("ab", "U8", [4])
     for index in range(10):
         place = 5 if index == 6 else 4
         f.tensor(f"empty{index}", "F32", [0], begin=place, end=place)

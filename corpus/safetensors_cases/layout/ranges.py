@@ -265,8 +265,7 @@ def position_behind_header(f: FileBuilder, value: int) -> None:
     """
     header = 256
     begin = value - 8 - header
-    f.tensor("a", "U8", [4])
-    f.tensor("b", "U8", [4])
+    f.tensors("ab", "U8", [4])
     f.tensor("c", "U8", [8], b"", begin=begin, end=begin + 8)
     pad_header(f, header)
 
@@ -285,8 +284,7 @@ def last_over_first(f: FileBuilder, value: tuple[int, int]) -> None:
     A reader that compares each tensor only with the previous tensor in the header does not notice the
     overlap.
     """
-    f.tensor("a", "U8", [8])
-    f.tensor("b", "U8", [8])
+    f.tensors("ab", "U8", [8])
     f.tensor("c", "U8", [8], b"", begin=value[0], end=value[1])
 
 

@@ -328,8 +328,7 @@ UNKNOWN = {
 def unknown_name(f: SliceBuilder, value: str) -> None:
     """The file has no tensor with the requested name: $slug."""
     f.metadata({"t": "text"})
-    for name in ("t", "tensor", "\u00e9"):
-        f.tensor(name, "I16", [2, 2])
+    f.tensors(("t", "tensor", "\u00e9"), "I16", [2, 2])
     f.ask(value, S(0, 1))
 
 

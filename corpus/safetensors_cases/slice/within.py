@@ -183,8 +183,7 @@ def dimension_of_1(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 @accepts("API-05", importance="high", over={"first": 0, "middle": 1, "last": 2})
 def tensor(f: SliceBuilder, place: int) -> None:
     """The request selects a slice of the $slug of three tensors in a file."""
-    for name in "abc":
-        f.tensor(name, "I32", [3, 2])
+    f.tensors("abc", "I32", [3, 2])
     f.ask("abc"[place], S(1, 3), 1)
 
 
