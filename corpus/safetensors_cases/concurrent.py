@@ -45,9 +45,6 @@ def pages(f: ConcurrentBuilder) -> None:
         f.tensor(name, "U8", [8192], bytes([0x11 * (place + 5)]) * 8192)
 
 
-# Threads that share an open file
-
-
 @accepts(THREADS, importance="high", over={**FEW, "thirty-two": 32, "forty": 40, "sixty-four": 64})
 def threads_same_tensor(f: ConcurrentBuilder, count: int) -> None:
     """Threads ($slug) read the same tensor from a file that has just been opened.
@@ -197,9 +194,6 @@ def threads_opening_each(f: ConcurrentBuilder, count: int) -> None:
     rotated(f, NAMES, count)
 
 
-# Processes that share a file that was opened before the fork
-
-
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug) are forked while the file is open, and all of them read the same tensor.
@@ -298,9 +292,6 @@ def forked_unknown_name(f: ConcurrentBuilder) -> None:
     f.reader("no such tensor", unknown=True)
     f.reader("a")
     f.reader("b")
-
-
-# Processes that each open the file
 
 
 @accepts(PROCESSES, importance="high", over=FEW)

@@ -346,9 +346,6 @@ def strides_of_matrix(f: FileBuilder, strides: str) -> None:
     f.tensor("w", "F32", [2, 3], fields={"strides": strides})
 
 
-# Faults in one of three entries, and repeated names
-
-
 @rejects("ENT-03", codes="ENT_MISSING_FIELD", over=PLACES)
 def dtype_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no dtype.
@@ -461,9 +458,6 @@ def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
     A parser that keeps the last value hides the invalid first value.
     """
     header_text(f, f'{{"w":{value},"w":ENTRY}}')
-
-
-# Names that a program might act on
 
 
 NAME_TO_ACT_ON = {

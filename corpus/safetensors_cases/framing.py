@@ -294,9 +294,6 @@ def length_and_bit(f: FileBuilder, value: int) -> None:
     f.length = len(f.render()) - 16 + 2**value
 
 
-# Sizes
-
-
 @accepts("FRM-01 DAT-06", smoke=True)
 def one_tensor(f: FileBuilder) -> None:
     """The smallest ordinary file has one tensor of two floats."""
@@ -447,9 +444,6 @@ def data_cut_behind_header_of(f: FileBuilder, value: int) -> None:
     """The prefix and the header exactly fill a first read of $value bytes, and the data is one byte short."""
     _byte_tensor(f, value - 8)
     f.cut = 1
-
-
-# Other formats
 
 
 OTHER_FORMAT = {

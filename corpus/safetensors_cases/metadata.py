@@ -187,9 +187,6 @@ def null_under_escaped_key(f: FileBuilder) -> None:
     _with_tensor(f, None, raw="null", key='"__meta\\u0064ata__"')
 
 
-# Text and JSON
-
-
 @accepts(
     "MET-04 MET-01",
     over={
@@ -340,9 +337,6 @@ def text_with_escapes(f: FileBuilder, value: tuple[str, str]) -> None:
     _with_tensor(f, {plain: plain}, raw=f'{{"{escaped}":"{escaped}"}}')
 
 
-# The reserved key, and repeated keys
-
-
 @accepts("MET-06", over={"underscore": r"\u005f_metadata__", "letter": r"__meta\u0064ata__"})
 def key_escaped(f: FileBuilder, value: str) -> None:
     """The reserved key is written as `$value`.
@@ -441,9 +435,6 @@ def key_ten_thousand_times(f: FileBuilder) -> None:
     If a reader lists repeated keys, the list must not crowd out later content.
     """
     _with_tensor(f, {"": ""}, raw="{" + ",".join(['"":""'] * 10_002) + "}")
-
-
-# Properties that the map must not change
 
 
 @rejects("OFF-07 MET-08", codes="OFF_HOLE", importance="high")

@@ -37,9 +37,6 @@ def three(f: FileBuilder, size: str = "short", fill: bytes = b"") -> None:
         f.padding = b" " * (LONG - f.header_size)
 
 
-# Correct servers
-
-
 @accepts("NET-01 DAT-06", smoke=True)
 def one_tensor(f: RemoteBuilder) -> None:
     """The file has one tensor, and the server sends the requested ranges."""
@@ -124,9 +121,6 @@ def no_prefix(f: RemoteBuilder, size: int) -> None:
     f.cut = 10 - size
 
 
-# Servers that answer in unusual ways
-
-
 UNUSUAL: dict[str, tuple[Behaviour, str]] = {
     f"{behaviour}-{size}": (behaviour, size)
     for behaviour in (
@@ -207,9 +201,6 @@ def failing_later(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
     """The server answers correctly at first and then fails: $slug."""
     f.server, size, f.after = value
     three(f, size)
-
-
-# The server sends a different file from the second request on
 
 
 @chooses("remote-file-changed", options=CHANGED, over=SIZES)

@@ -222,8 +222,6 @@ def subfolder(f: IndexBuilder, name: str) -> None:
     f.index({"a": A, "b": name})
 
 
-# The same faults in checkpoints with one or three shards
-
 UNFOLDED = {
     "percent-separators": "..%2Foutside%2Fx.safetensors",
     "full-width-separators": "..\uff0foutside\uff0fx.safetensors",

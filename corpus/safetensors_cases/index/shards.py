@@ -157,9 +157,6 @@ def broken_file_beside_shards(f: IndexBuilder) -> None:
     f.index({"a": A, "b": B})
 
 
-# Indexes that disagree with their shards
-
-
 @rejects(
     "IDX-08",
     codes="IDX_SHARD_MISSING",
@@ -374,9 +371,6 @@ def broken_shard(f: IndexBuilder, fault: str) -> None:
 
 for _fault, (_rule, _code) in SHARD_FAULTS.items():
     rejects(_rule, codes=_code, importance="high", over={_fault: _fault})(broken_shard)
-
-
-# The same faults in checkpoints with one or three shards
 
 PATTERNS = {
     "question-mark-for-one-of-three": ("model-?0003-of-00003.safetensors", 3),

@@ -251,8 +251,6 @@ def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
     f.padded_index({"a": A, "b": B}, size)
 
 
-# The same faults in checkpoints with one or three shards
-
 ONLY = "model.safetensors"
 ONE = f"""{{
   "metadata": {{

@@ -141,9 +141,6 @@ def many_names_for_one_range(f: FileBuilder) -> None:
         f.tensor(f"{index:x}", "U8", [16_000], b"", begin=0, end=16_000)
 
 
-# A range compared with its shape and its position
-
-
 def _resize(f: FileBuilder, more: int) -> None:
     """Add four bytes after the data, or remove four if ``more`` is negative."""
     f.trailer = bytes(4) if more > 0 else b""

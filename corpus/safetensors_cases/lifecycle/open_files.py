@@ -166,9 +166,6 @@ def unknown_name_beside_similar_ones(f: LifecycleBuilder, name: str) -> None:
     f.read(name)
 
 
-# The file changes while it is open
-
-
 def pair(f: FileBuilder, first: bytes = A, second: bytes = B, names: str = "ab") -> bytes:
     f.tensor(names[0], "F32", [2], first)
     f.tensor(names[1], "F32", [2], second)
@@ -397,9 +394,6 @@ def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) ->
     f.read("b")
     f.rewrite(b"\x33" * size, data_start(f.render()))
     f.expect(b"\x33" * size, "new")
-
-
-# Failing requests and reopening, with other files
 
 
 @rejects("API-10", codes="API_CLOSED", importance="high")

@@ -176,9 +176,6 @@ def many_and_a_fault(f: FileBuilder, value: str) -> None:
     f.tensor("w", "U8", [1] * 300 + [0], b"", fields={"shape": value})
 
 
-# Form and spelling
-
-
 def _raw(f: FileBuilder, text: str, size: int, dtype: str = "F32") -> None:
     f.tensor("w", dtype, [size * 8 // DTYPE_BITS[dtype]], fields={"shape": text})
 

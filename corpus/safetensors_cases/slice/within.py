@@ -293,9 +293,6 @@ for _what, (_rule, _code) in BROKEN.items():
     rejects(_rule, codes=_code, importance="high", over={_what: _what})(other_broken)
 
 
-# Elements that share bytes
-
-
 @dataclass(frozen=True)
 class Part:
     """Slice of a packed tensor: ``gives`` is its shape, and ``pieces`` selects its bytes."""
@@ -421,9 +418,6 @@ def packed_step(f: SliceBuilder, part: Part) -> None:
 def packed_step_inside_byte(f: SliceBuilder) -> None:
     """The request selects every second element of a packed tensor, where two elements share each byte."""
     _ask(f, Part("F4", [8], (S(0, 8, 2),)))
-
-
-# Combinations of ordinary properties
 
 
 MIXED: dict[str, tuple[str, list[int], tuple[Any, ...], int]] = {
