@@ -8,6 +8,8 @@ from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rej
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
 
+NOT_OBJECT = ("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON")
+PADDING = ("HDR_BAD_PADDING", "HDR_NOT_JSON")
 START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
 NOT_UTF8 = ("HDR_NOT_UTF8", "HDR_NOT_JSON")
 EDGES = "\x7f\x80\u07ff\u0800\ud7ff\ue000\ufffd\U00010000\U0010ffff"
@@ -25,7 +27,7 @@ NAME_BYTES = {
 }
 
 
-@rejects("HDR-01", codes=("HDR_NOT_UTF8", "HDR_NOT_JSON"), over=NAME_BYTES)
+@rejects("HDR-01", codes=NOT_UTF8, over=NAME_BYTES)
 def name_bytes(f: FileBuilder, value: bytes) -> None:
     """A tensor name contains bytes that are not UTF-8 ($slug).
 
@@ -215,9 +217,6 @@ def six_raw_tabs_in_name(f: FileBuilder) -> None:
     header_text(f, '{"a\t\t\t\t\t\tb":ENTRY}')
 
 
-PADDING = ("HDR_BAD_PADDING", "HDR_NOT_JSON")
-
-
 @rejects("HDR-02 HDR-06", codes=START, smoke=True)
 def plain_text(f: FileBuilder) -> None:
     """The header is an ordinary sentence instead of JSON."""
@@ -320,7 +319,7 @@ def padding_uncounted(f: FileBuilder) -> None:
 
 @rejects(
     "HDR-06 HDR-02",
-    codes=("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON"),
+    codes=NOT_OBJECT,
     over={"minus": "-1", "true": "true", "false": "false", **{f"digit-{d}": f"{d}0" for d in range(1, 10)}},
 )
 def value_for_object(f: FileBuilder, value: str) -> None:

@@ -1,17 +1,20 @@
 """Header: values of unknown fields that are invalid, unusual or long.
 
 Readers that skip unknown values, or that keep only the text of long values, process them in a separate code
-path. That path must be as strict as the usual path. In these cases, the mistake comes after a thousand
+path. That path must be as strict as the usual path. In some cases, the mistake comes after a thousand
 correct bytes.
 """
 
 from __future__ import annotations
 
-from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.author.parts import ENTRY, RARE, header_text
 
 IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
+"""Codes for a fault inside an unknown field. Some readers reject every unknown field."""
+LARGE: Options = {"reject": reject(*IGNORED), "accept": ACCEPT}
+DEEP: Options = {"reject": reject("HDR_TOO_DEEP", *IGNORED), "accept": ACCEPT}
 NUMBERS = ["12345678"] * 600
 ITEM = '[1,{"a":[true,-0.5e3],"b":{}},"text",[]]'
 ITEMS = ",\n".join([ITEM] * 40)
@@ -20,6 +23,91 @@ PLAIN = '[1,{"a":[true,25],"b":{}},"text",[]]'
 """A value that does not use any feature that readers may treat differently, such as exponents."""
 PLAINS = ",".join([PLAIN] * 40)
 PLAIN_MEMBERS = ",".join(f'"member{n}":{PLAIN}' for n in range(30))
+
+
+@rejects(
+    "HDR-07",
+    codes=IGNORED,
+    over={
+        "nan": "NaN",
+        "minus-infinity": "-Infinity",
+        "word-cut": "nul",
+        "single-quotes": "'a'",
+        "block-comment": "1/* one */",
+        "array-trailing-comma": "[1,]",
+        "object-trailing-comma": '{"a":1,}',
+        "nothing": "",
+    },
+)
+@rejects(
+    "HDR-07 HDR-18",
+    codes=IGNORED,
+    over={
+        "leading-zero": "01",
+        "plus": "+1",
+        "point-first": ".5",
+        "point-last": "1.",
+        "exponent-empty": "1e",
+        "hexadecimal": "0x10",
+    },
+)
+@rejects("HDR-14", codes=IGNORED, over={"raw-line-feed": '"a\nb"'})
+@rejects("HDR-15", codes=IGNORED, over={"lone-surrogate": r'"\ud800\u41"', "hex-escape": r'"\x41"'})
+def ignored_text(f: FileBuilder, value: str) -> None:
+    """The value of an unknown field in an entry breaks the JSON grammar ($slug).
+
+    A reader that skips values without parsing them accepts text that other readers reject.
+    """
+    f.tensor("w", "F32", [2], fields={"x": value})
+
+
+@chooses(
+    "rare-ignored-values",
+    "HDR-18",
+    options=RARE,
+    over={"minus-zero": "-0", "exponent": "-1.5E+03", "2p64": str(2**64)},
+    importance="low",
+)
+@chooses("number-range", options=LARGE, over={"1e999": "1e999", "401-digits": "1" + "0" * 400})
+def ignored_number(f: FileBuilder, value: str) -> None:
+    """An unknown field of an entry contains an unusual number that is valid JSON ($slug)."""
+    f.tensor("w", "F32", [2], fields={"x": value})
+
+
+def _arrays(levels: int) -> str:
+    """Return arrays inside the header object and an entry, which are the two outer levels."""
+    return "[" * (levels - 2) + "]" * (levels - 2)
+
+
+def _objects(levels: int) -> str:
+    return '{"a":' * (levels - 3) + "{}" + "}" * (levels - 3)
+
+
+@chooses(
+    "rare-ignored-values",
+    "HDR-16",
+    options={"reject": reject("ENT_UNKNOWN_FIELD", "HDR_TOO_DEEP"), "ignore": ACCEPT},
+    over={"100-arrays": _arrays(100), "127-arrays": _arrays(127), "127-objects": _objects(127)},
+)
+@chooses(
+    "deep-nesting",
+    options=DEEP,
+    over={f"{n}-arrays": _arrays(n) for n in (128, 1000, 20_000)} | {"128-objects": _objects(128)},
+    importance="high",
+    bugs={"1000-arrays": ("FB-121", "FB-202"), "20000-arrays": ("FB-121", "FB-202")},
+)
+def nesting(f: FileBuilder, value: str) -> None:
+    """Nested arrays or objects in an unknown field reach this nesting depth in the header: $slug.
+
+    A parser or destructor that recurses once per level can overflow the stack.
+    """
+    f.tensor("w", "F32", [2], fields={"x": value})
+
+
+@rejects("HDR-07 HDR-16", codes=("HDR_TOO_DEEP", *IGNORED), importance="high", bugs=("FB-121", "FB-202"))
+def open_arrays_in_ignored_field(f: FileBuilder) -> None:
+    """An unknown field opens thirty thousand arrays, and then the header ends."""
+    header_text(f, f'{{"w":{ENTRY[:-1]},"x":{"[" * 30_000}')
 
 
 IGNORED_WORD = {
@@ -87,7 +175,7 @@ def ignored_integer(f: FileBuilder, value: str) -> None:
 )
 @chooses(
     "number-range",
-    options={"reject": reject(*IGNORED), "accept": ACCEPT},
+    options=LARGE,
     over={"minus-1e9999": "-1e+9999", "fraction-to-a-high-power": "0.4e006699999999999999"},
     importance="low",
 )
@@ -149,7 +237,7 @@ def long_shape_without_commas(f: FileBuilder) -> None:
 
 @chooses(
     "number-range",
-    options={"reject": reject(*IGNORED), "accept": ACCEPT},
+    options=LARGE,
     importance="low",
     over={
         "in-array": "[1e999]",
@@ -213,7 +301,7 @@ def _object(last: str, members: str = MEMBERS) -> str:
 )
 @chooses(
     "number-range",
-    options={"reject": reject(*IGNORED), "accept": ACCEPT},
+    options=LARGE,
     over={
         "large-last-in-array": _array("1e400", PLAINS),
         "large-first-in-array": f"[1e400,{PLAINS}]",
@@ -235,7 +323,7 @@ def _object(last: str, members: str = MEMBERS) -> str:
 )
 @chooses(
     "deep-nesting",
-    options={"reject": reject("HDR_TOO_DEEP", *IGNORED), "accept": ACCEPT},
+    options=DEEP,
     over={
         "arrays-to-128": _array("[" * 125 + "]" * 125, PLAINS),
         "objects-to-128": _object('"x":' + '{"a":' * 124 + "{}" + "}" * 124, PLAIN_MEMBERS),
