@@ -12,6 +12,13 @@ A, B, C = numbered(1, 2), numbered(2, 2), numbered(3, 3)
 TWICE: Options = {"index": ACCEPT, "reject": reject("IDX_TENSOR_DUPLICATE")}
 
 
+def two(f: IndexBuilder, raw: str | bytes | None = None) -> None:
+    """Add two shards with one tensor each, and their index or the text ``raw`` in its place."""
+    f.shard(A, "a")
+    f.shard(B, "b")
+    f.index({"a": A, "b": B}, raw=raw)
+
+
 @accepts("IDX-01 IDX-15", importance="high")
 def two_shards(f: IndexBuilder) -> None:
     """The checkpoint has two shards with two tensors each."""
@@ -119,9 +126,7 @@ TEXTS = {
 @accepts("IDX-01", over=TEXTS)
 def text(f: IndexBuilder, value: str) -> None:
     """The layout of the JSON text is unusual: $slug."""
-    f.shard(A, "a")
-    f.shard(B, "b")
-    f.index({"a": A, "b": B}, raw=Template(value).substitute(a=A, b=B, e=B.replace("a", "\\u0061")))
+    two(f, Template(value).substitute(a=A, b=B, e=B.replace("a", "\\u0061")))
 
 
 @accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
@@ -131,30 +136,24 @@ def consolidated_beside_shards(f: IndexBuilder) -> None:
     These files contain all tensors of the model and some others. A loader that reads every file in the folder
     loads tensors twice, and may end up with the wrong values.
     """
-    f.shard(A, "a")
-    f.shard(B, "b")
+    two(f)
     f.shard("consolidated.safetensors", "a", "b", "c")
     f.shard("model.safetensors", "a", "b", "d")
-    f.index({"a": A, "b": B})
 
 
 @accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
 def stray_shard(f: IndexBuilder) -> None:
     """The folder contains a third shard from an earlier version, which the index does not name."""
-    f.shard(A, "a")
-    f.shard(B, "b")
-    f.shard("model-00003-of-00003.safetensors", "b", "old")
-    f.index({"a": A, "b": B})
+    two(f)
+    f.shard(C, "b", "old")
 
 
 @accepts("IDX-01 IDX-15")
 def broken_file_beside_shards(f: IndexBuilder) -> None:
     """An invalid file whose name ends in .safetensors is in the same folder as the shards."""
-    f.shard(A, "a")
-    f.shard(B, "b")
+    two(f)
     f.file("extra.safetensors", b"no safetensors file")
     f.file("config.json", b"{}")
-    f.index({"a": A, "b": B})
 
 
 @rejects(
@@ -242,10 +241,10 @@ def index_of_an_earlier_division(f: IndexBuilder) -> None:
     A save with another limit moved two tensors to the next shard. All shards exist, and together they contain
     exactly the tensors of the index.
     """
-    f.shard(numbered(1, 3), "a")
-    f.shard(numbered(2, 3), "b", "c")
-    f.shard(C, "d", "e", "f")
     first, second = numbered(1, 3), numbered(2, 3)
+    f.shard(first, "a")
+    f.shard(second, "b", "c")
+    f.shard(C, "d", "e", "f")
     f.index({"a": first, "b": first, "c": second, "d": second, "e": C, "f": C}, metadata={"total_size": 48})
 
 
@@ -348,14 +347,10 @@ OTHERS = {
 @chooses("index-several", options={"opened": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=OTHERS)
 def second_index(f: IndexBuilder, name: str) -> None:
     """Another index in the same folder maps the tensors to other shards: $value."""
+    two(f)
     f.shard("other-1.safetensors", "a", "b")
-    suffix = "bin" if "bin" in name else "safetensors"
-    f.file(
-        name, f'{{"metadata":{{}},"weight_map":{{"a":"other-1.{suffix}","b":"other-1.{suffix}"}}}}'.encode()
-    )
-    f.shard(A, "a")
-    f.shard(B, "b")
-    f.index({"a": A, "b": B})
+    other = f"other-1.{'bin' if 'bin' in name else 'safetensors'}"
+    f.file(name, f'{{"metadata":{{}},"weight_map":{{"a":"{other}","b":"{other}"}}}}'.encode())
 
 
 def broken_shard(f: IndexBuilder, fault: str) -> None:
@@ -391,14 +386,8 @@ def shard_pattern_with(f: IndexBuilder, value: tuple[str, int]) -> None:
 @accepts("IDX-01 ENT-09")
 def tensors_called_like_members(f: IndexBuilder) -> None:
     """Tensors in three shards are named like members of the index and like the index file."""
-    f.shard(numbered(1, 3), metadata=("F16", [2, 2]))
-    f.shard(numbered(2, 3), total_size=("I64", []), weight_map=("U8", [5]))
+    first, second = numbered(1, 3), numbered(2, 3)
+    f.shard(first, metadata=("F16", [2, 2]))
+    f.shard(second, total_size=("I64", []), weight_map=("U8", [5]))
     f.shard(C, INDEX_NAME)
-    f.index(
-        {
-            "total_size": numbered(2, 3),
-            INDEX_NAME: C,
-            "metadata": numbered(1, 3),
-            "weight_map": numbered(2, 3),
-        }
-    )
+    f.index({"total_size": second, INDEX_NAME: C, "metadata": first, "weight_map": second})

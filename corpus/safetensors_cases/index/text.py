@@ -6,17 +6,11 @@ from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, re
 from safetensors_corpus.author.file import json_text
 from safetensors_corpus.author.index import IndexBuilder, numbered
 
-A, B = numbered(1, 2), numbered(2, 2)
+from .shards import SIZE, A, B, two
+
 MAP = f'"weight_map":{{"a":"{A}","b":"{B}"}}'
-SIZE = '"metadata":{"total_size":16}'
 WHOLE = f"{{{SIZE},{MAP}}}"
 SAME = f'"a":"{A}","b":"{B}"'
-
-
-def _two_shards(f: IndexBuilder, raw: str | bytes) -> None:
-    f.shard(A, "a")
-    f.shard(B, "b")
-    f.index({"a": A, "b": B}, raw=raw)
 
 
 NOT_OBJECT = {
@@ -31,7 +25,7 @@ NOT_OBJECT = {
 @rejects("IDX-01", codes=("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"), importance="high", over=NOT_OBJECT)
 def not_object(f: IndexBuilder, raw: str | bytes) -> None:
     """The index is not a JSON object: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
 GRAMMAR = {
@@ -51,7 +45,7 @@ GRAMMAR = {
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR)
 def grammar(f: IndexBuilder, raw: str) -> None:
     """The text breaks the JSON grammar: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
 ENCODINGS = {
@@ -66,13 +60,13 @@ ENCODINGS = {
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=ENCODINGS)
 def encoding(f: IndexBuilder, raw: bytes) -> None:
     """The text is not UTF-8: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
 @chooses("index-bom", options={"reject": reject("IDX_NOT_JSON"), "accept": ACCEPT})
 def byte_order_mark(f: IndexBuilder) -> None:
     """The text begins with the UTF-8 byte-order mark."""
-    _two_shards(f, b"\xef\xbb\xbf" + WHOLE.encode())
+    two(f, b"\xef\xbb\xbf" + WHOLE.encode())
 
 
 NO_MAP = {
@@ -88,13 +82,13 @@ NO_MAP = {
 @rejects("IDX-01", codes="IDX_NO_WEIGHT_MAP", importance="high", over=NO_MAP)
 def weight_map(f: IndexBuilder, raw: str) -> None:
     """The weight_map of the index is missing or is not an object: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
 @chooses("index-flat-map", options={"reject": reject("IDX_NO_WEIGHT_MAP"), "accept": ACCEPT})
 def flat_map(f: IndexBuilder) -> None:
     """The index has no weight_map, and its top-level object maps tensors to shards."""
-    _two_shards(f, f'{{"a":"{A}","b":"{B}"}}')
+    two(f, f'{{"a":"{A}","b":"{B}"}}')
 
 
 VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"file":"{B}"}}'}
@@ -103,7 +97,7 @@ VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"fil
 @rejects("IDX-01", codes=("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"), importance="high", over=VALUES)
 def shard_is(f: IndexBuilder, value: str) -> None:
     """The index maps a tensor to something that is not a string: $slug."""
-    _two_shards(f, WHOLE.replace(f'"{B}"', value))
+    two(f, WHOLE.replace(f'"{B}"', value))
 
 
 @rejects(
@@ -132,7 +126,7 @@ def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
 @rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over={"plainly": '"b"', "escaped": '"\\u0062"'})
 def tensor_twice_in_map_alike(f: IndexBuilder, key: str) -> None:
     """A tensor appears twice in the map with the same shard, and its second key is written $slug."""
-    _two_shards(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
+    two(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
 
 
 MAPS = {
@@ -145,7 +139,7 @@ MAPS = {
 @rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over=MAPS)
 def two_weight_maps(f: IndexBuilder, maps: tuple[str, str]) -> None:
     """The index has two members named weight_map: $slug."""
-    _two_shards(f, f'{{{SIZE},"weight_map":{{{maps[0]}}},"weight_map":{{{maps[1]}}}}}')
+    two(f, f'{{{SIZE},"weight_map":{{{maps[0]}}},"weight_map":{{{maps[1]}}}}}')
 
 
 META = {"absent": f"{{{MAP}}}", "without-total-size": f'{{"metadata":{{}},{MAP}}}'}
@@ -155,13 +149,13 @@ OPEN: Options = {"accept": ACCEPT, "reject": reject("UNCLASSIFIED", "IDX_SIZE_MI
 @chooses("index-metadata", options=OPEN, over=META)
 def metadata(f: IndexBuilder, raw: str) -> None:
     """The metadata of the index is incomplete: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
 @chooses("index-metadata-type", options=OPEN, over={"null": "null", "string": '"16"', "array": "[]"})
 def metadata_is(f: IndexBuilder, value: str) -> None:
     """The metadata of the index is not an object: $slug."""
-    _two_shards(f, f'{{"metadata":{value},{MAP}}}')
+    two(f, f'{{"metadata":{value},{MAP}}}')
 
 
 SIZES = {
@@ -184,7 +178,7 @@ def total_size(f: IndexBuilder, value: str) -> None:
     """
     f.budget = {"peak_bytes": 64 << 20}
     files = sum(len(f.shard(shard, tensor).render()) for shard, tensor in ((A, "a"), (B, "b")))
-    _two_shards(f, WHOLE.replace("16", value.replace("$files", str(files))))
+    two(f, WHOLE.replace("16", value.replace("$files", str(files))))
 
 
 SPELLINGS = {"float": "16.0", "exponent": "1.6e1", "string": '"16"', "1e308": "1e308"}
@@ -193,14 +187,14 @@ SPELLINGS = {"float": "16.0", "exponent": "1.6e1", "string": '"16"', "1e308": "1
 @chooses("index-total-size-type", options=MISMATCH, over=SPELLINGS)
 def total_size_spelled(f: IndexBuilder, value: str) -> None:
     """The total size is not written as a whole number: $slug."""
-    _two_shards(f, WHOLE.replace("16", value))
+    two(f, WHOLE.replace("16", value))
 
 
 @accepts("IDX-02", level="may")
 def metadata_with_more(f: IndexBuilder) -> None:
     """The metadata of the index also contains a parameter count and values of all JSON types."""
     more = '16,"total_parameters":4,"by":"x","nested":{"a":[1,null,true,1.5]}'
-    _two_shards(f, WHOLE.replace("16", more))
+    two(f, WHOLE.replace("16", more))
 
 
 @chooses(
@@ -214,7 +208,7 @@ def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
 
     Python refuses to convert more than 4,300 digits and raises its own error.
     """
-    _two_shards(f, WHOLE.replace("16", more))
+    two(f, WHOLE.replace("16", more))
 
 
 MEMBERS = {
@@ -226,7 +220,7 @@ MEMBERS = {
 @chooses("index-unknown-members", options={"accept": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=MEMBERS)
 def unknown_member(f: IndexBuilder, raw: str) -> None:
     """The index has a member other than metadata and weight_map: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
 @chooses("index-empty-map", options={"accept": ACCEPT, "reject": reject("IDX_NO_WEIGHT_MAP", "UNCLASSIFIED")})
