@@ -133,8 +133,8 @@ class LifecycleBuilder(FileBuilder):
     def try_open(self) -> None:
         self._script.append({"step": "try"})
 
-    def read(self, tensor: str) -> None:
-        self._script.append({"step": "tensor", "tensor": tensor})
+    def read(self, *tensors: str) -> None:
+        self._script += [{"step": "tensor", "tensor": tensor} for tensor in tensors]
 
     def close(self) -> None:
         self._script.append({"step": "close"})
