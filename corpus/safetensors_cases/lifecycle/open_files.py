@@ -26,11 +26,6 @@ OLD_ONLY: Options = {"old": ACCEPT, "new": INVALID, "error": ERROR}
 A = b"\x11" * 8
 B = b"\x22" * 8
 NEW = b"\x33" * 8
-PART = 64 * 1024
-"""Size in bytes of each tensor in the file that spans many pages. It is larger than a typical memory page."""
-CUT: Options = {"error": reject("API_TRUNCATED"), "old": ACCEPT}
-CUT_ELSEWHERE: Options = {"tensor": ACCEPT, "error": reject("API_TRUNCATED")}
-REPORT = "https://github.com/NVIDIA/TensorRT-LLM/issues/17368"
 
 
 def open_three(f: LifecycleBuilder, metadata: dict[str, str] | None = None) -> None:
@@ -54,8 +49,7 @@ def one_tensor(f: LifecycleBuilder, name: str) -> None:
 def several_tensors(f: LifecycleBuilder, names: str) -> None:
     """Tensors are read one after the other ($slug), and earlier reads do not affect later ones."""
     open_three(f)
-    for name in names:
-        f.read(name)
+    f.read(*names)
 
 
 @accepts("DAT-06 API-16")
@@ -178,6 +172,14 @@ def open_pair(f: LifecycleBuilder) -> bytes:
     return file
 
 
+def exchanged() -> bytes:
+    """Return the file of ``pair``, except that the header swaps the ranges of the tensors."""
+    other = FileBuilder()
+    other.tensor("b", "F32", [2], A, at=0)
+    other.tensor("a", "F32", [2], B, at=0)
+    return other.render()
+
+
 def data_start(file: bytes) -> int:
     return 8 + int.from_bytes(file[:8], "little")
 
@@ -241,10 +243,7 @@ def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
 def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
     """The header is overwritten with one of the same length that swaps the ranges of two tensors."""
     file = open_pair(f)
-    other = FileBuilder()
-    other.tensor("b", "F32", [2], A, at=0)
-    other.tensor("a", "F32", [2], B, at=0)
-    f.rewrite(other.render()[: data_start(file)], 0)
+    f.rewrite(exchanged()[: data_start(file)], 0)
     f.read("b")
     f.expect(A, "new")
 
@@ -364,8 +363,7 @@ def opened_again_after_rewriting(f: LifecycleBuilder) -> None:
 def unlinked(f: LifecycleBuilder, before: str) -> None:
     """The open file is deleted ($slug)."""
     open_pair(f)
-    for name in before:
-        f.read(name)
+    f.read(*before)
     f.unlink()
     f.read("b")
 
@@ -400,8 +398,7 @@ def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) ->
 def use_after_reading_all_and_closing(f: LifecycleBuilder) -> None:
     """All three tensors are read, the file is closed, and then the second tensor is requested again."""
     open_three(f, {"key": "value"})
-    for name in "abc":
-        f.read(name)
+    f.read(*"abc")
     f.close()
     f.read("b")
 
@@ -429,8 +426,7 @@ def unknown_name_reserved_after_reading(f: LifecycleBuilder, metadata: dict[str,
     if metadata:
         f.tensor("b", "F64", [])
     f.open()
-    f.read("w")
-    f.read("__metadata__")
+    f.read("w", "__metadata__")
 
 
 NUMBERS: dict[str, tuple[str, dict[str, str] | None]] = {
@@ -444,8 +440,7 @@ def unknown_name_number(f: LifecycleBuilder, value: tuple[str, dict[str, str] | 
     """The request uses the number of a tensor, which is not a name in the file: $slug."""
     name, metadata = value
     open_three(f, metadata)
-    f.read("b")
-    f.read(name)
+    f.read("b", name)
 
 
 REPLACEMENTS: dict[str, tuple[str, dict[str, str] | None]] = {
@@ -465,8 +460,7 @@ def opened_again_after_replacing_by_one(
     """
     order, metadata = value
     open_three(f)
-    for name in "abc":
-        f.read(name)
+    f.read(*"abc")
     f.close()
     other = FileBuilder()
     for name in order:

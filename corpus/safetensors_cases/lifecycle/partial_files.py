@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from safetensors_corpus.author.actions import LifecycleBuilder
-from safetensors_corpus.author.case import accepts, chooses, rejects
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from safetensors_corpus.author.file import FileBuilder
 
-from .open_files import CUT, CUT_ELSEWHERE, OLD_NEW, PART, REPORT, A, B, data_start, of_four, open_pair, pair
+from .open_files import OLD_NEW, A, data_start, exchanged, of_four, open_pair, pair
 
-# The file is opened while a writer is still working on it
-
+PART = 64 * 1024
+"""Size in bytes of each tensor in the file that spans many pages. It is larger than a typical memory page."""
+CUT: Options = {"error": reject("API_TRUNCATED"), "old": ACCEPT}
+CUT_ELSEWHERE: Options = {"tensor": ACCEPT, "error": reject("API_TRUNCATED")}
+REPORT = "https://github.com/NVIDIA/TensorRT-LLM/issues/17368"
 STAGES = ("nothing", "part-of-the-length", "part-of-the-header", "header", "part-of-the-data")
 
 
@@ -106,12 +109,9 @@ def truncated_and_written_anew(f: LifecycleBuilder) -> None:
 def truncated_and_written_anew_while_open(f: LifecycleBuilder) -> None:
     """The open file is emptied and rewritten with a header that swaps the ranges of the tensors."""
     file = open_pair(f)
-    other = FileBuilder()
-    other.tensor("b", "F32", [2], A, at=0)
-    other.tensor("a", "F32", [2], B, at=0)
     f.truncate(0)
-    f.append(other.render())
-    assert len(other.render()) == len(file)
+    f.append(exchanged())
+    assert len(exchanged()) == len(file)
     f.read("b")
     f.expect(A, "new")
 
@@ -120,11 +120,12 @@ BOTH = ("small", "large")
 PLACES = ("last-byte", "half-of-the-tensor", "the-tensor", "all-data", "part-of-the-header", "everything")
 
 
-def two_tensors(f: LifecycleBuilder, file: str) -> None:
-    """Add two tensors that share a memory page (``small``) or span many pages (``large``)."""
+def open_two(f: LifecycleBuilder, file: str) -> None:
+    """Open a file with two tensors that share a memory page (``small``) or span many pages (``large``)."""
     large = file == "large"
     for name, fill in (("a", b"\x5a"), ("b", b"\xa5")):
         f.tensor(name, "U8", [PART if large else 16], fill * PART if large else None)
+    f.open()
 
 
 def cut_size(f: LifecycleBuilder, place: str = "the-tensor") -> int:
@@ -147,8 +148,7 @@ CUTS = {f"{place}-{file}": (file, place) for file in BOTH for place in PLACES}
 )
 def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:
     """The open file is truncated, and the last tensor is requested; missing part: $slug."""
-    two_tensors(f, value[0])
-    f.open()
+    open_two(f, value[0])
     f.truncate(cut_size(f, value[1]))
     f.read("b")
 
@@ -156,8 +156,7 @@ def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:
 @chooses("truncated-after-open", options=CUT, level="should", importance="high", over=BOTH)
 def cut_between_two_tensors(f: LifecycleBuilder, file: str) -> None:
     """The file ($slug) is truncated after one tensor was read and before the next is requested."""
-    two_tensors(f, file)
-    f.open()
+    open_two(f, file)
     f.read("a")
     f.truncate(cut_size(f))
     f.read("b")
@@ -166,8 +165,7 @@ def cut_between_two_tensors(f: LifecycleBuilder, file: str) -> None:
 @chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE, over=BOTH)
 def cut_behind_the_tensor(f: LifecycleBuilder, file: str) -> None:
     """The file ($slug) is truncated after the end of the requested tensor, which stays complete."""
-    two_tensors(f, file)
-    f.open()
+    open_two(f, file)
     f.truncate(cut_size(f))
     f.read("a")
 
@@ -175,8 +173,7 @@ def cut_behind_the_tensor(f: LifecycleBuilder, file: str) -> None:
 @chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE)
 def cut_and_restored(f: LifecycleBuilder) -> None:
     """The file is truncated, and the bytes are restored before the tensor is requested."""
-    two_tensors(f, "small")
-    f.open()
+    open_two(f, "small")
     whole = f.render()
     f.truncate(cut_size(f))
     f.append(whole[cut_size(f) :])
@@ -186,7 +183,6 @@ def cut_and_restored(f: LifecycleBuilder) -> None:
 @accepts("API-11 DAT-07", importance="critical", over=CUTS, issue=REPORT)
 def cut_after_the_tensor_was_taken(f: LifecycleBuilder, value: tuple[str, str]) -> None:
     """The file is truncated after a tensor was returned and before it is checked; missing part: $slug."""
-    two_tensors(f, value[0])
-    f.open()
+    open_two(f, value[0])
     f.read("b")
     f.truncate(cut_size(f, value[1]))
