@@ -9,9 +9,10 @@ from __future__ import annotations
 from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
 from safetensors_corpus.author.file import RecipeBuilder
 
-from .budgets import ALL, BYTES_MISSING, LARGE_FIELD, MEGABYTE, counted_byte, entry, linear_cost
+from .budgets import ALL, BYTES_MISSING, LARGE_FIELD, MEGABYTE, READ, counted_byte, entry, linear_cost
 
 COUNTS = {"100000": 100_000, "1000000": 1_000_000}
+UNITS = {"arrays": ("[", "]"), "objects": ('{"":', "}")}
 DIGITS = {"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE}
 SMALL_AND_LARGE = {"1mb": MEGABYTE, "25mb": 25 * MEGABYTE}
 TOO_DEEP = ("HDR_TOO_DEEP", "HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
@@ -21,6 +22,17 @@ OPEN_ENTRY = '{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":'
 
 def _repeated(f: RecipeBuilder, text: str, count: int) -> None:
     f.header({"repeat": {"text": text}, "count": count})
+
+
+def _nested(
+    f: RecipeBuilder, before: str, value: str, depth: int, unit: tuple[str, str] = ("[", "]")
+) -> None:
+    """Write ``value`` inside ``depth`` arrays or objects, after ``before`` and before two braces."""
+    f.header(before)
+    _repeated(f, unit[0], depth)
+    f.header(value)
+    _repeated(f, unit[1], depth)
+    f.header("}}")
 
 
 def _one_byte(f: RecipeBuilder) -> None:
@@ -36,19 +48,15 @@ def _one_byte(f: RecipeBuilder) -> None:
     "LIM-08",
     options={"reject": reject(*TOO_DEEP), "accept": ACCEPT},
     importance="critical",
-    over={f"{what}-{slug}": (what, n) for what in ("arrays", "objects") for slug, n in COUNTS.items()},
+    over={f"{what}-{slug}": (unit, n) for what, unit in UNITS.items() for slug, n in COUNTS.items()},
 )
-def nested_in_ignored_field(f: RecipeBuilder, value: tuple[str, int]) -> None:
+def nested_in_ignored_field(f: RecipeBuilder, value: tuple[tuple[str, str], int]) -> None:
     """An unknown field contains a complete value that is very deeply nested: $slug.
 
     A parser that recurses once per level overflows the stack while it parses the value or frees the result.
     """
-    what, depth = value
-    f.header(OPEN_ENTRY)
-    _repeated(f, "[" if what == "arrays" else '{"":', depth)
-    f.header("0")
-    _repeated(f, "]" if what == "arrays" else "}", depth)
-    f.header("}}")
+    unit, depth = value
+    _nested(f, OPEN_ENTRY, "0", depth, unit)
     _one_byte(f)
 
 
@@ -74,22 +82,14 @@ def nested_in_shape(f: RecipeBuilder, value: int) -> None:
 
     A depth limit must not apply only to unknown fields.
     """
-    f.header('{"w":{"dtype":"U8","data_offsets":[0,0],"shape":')
-    _repeated(f, "[", value)
-    f.header("0")
-    _repeated(f, "]", value)
-    f.header("}}")
+    _nested(f, '{"w":{"dtype":"U8","data_offsets":[0,0],"shape":', "0", value)
     linear_cost(f)
 
 
 @rejects("MET-01 HDR-16", codes=("MET_VALUE_NOT_STRING", "HDR_TOO_DEEP"), importance="critical", over=COUNTS)
 def nested_in_metadata(f: RecipeBuilder, value: int) -> None:
     """A metadata value is an empty string inside $value nested arrays."""
-    f.header('{"__metadata__":{"key":')
-    _repeated(f, "[", value)
-    f.header('""')
-    _repeated(f, "]", value)
-    f.header("}}")
+    _nested(f, '{"__metadata__":{"key":', '""', value)
     linear_cost(f)
 
 
@@ -110,7 +110,7 @@ def digits_in_shape(f: RecipeBuilder, value: int) -> None:
     "OFF-04 SHP-07 LIM-08",
     codes=("ENT_BAD_INTEGER", "OFF_OUT_OF_BOUNDS", "OFF_BAD_PAIR"),
     importance="high",
-    steps=("open", "read"),
+    steps=READ,
     over=DIGITS,
 )
 def digits_in_offset(f: RecipeBuilder, value: int) -> None:
@@ -216,7 +216,7 @@ def long_name(f: RecipeBuilder, value: int) -> None:
     counted_byte(f)
 
 
-@rejects("OFF-04 LIM-09", codes=BYTES_MISSING, steps=("open", "read"), over=SMALL_AND_LARGE)
+@rejects("OFF-04 LIM-09", codes=BYTES_MISSING, steps=READ, over=SMALL_AND_LARGE)
 def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
     """The range of a tensor ends one byte past the data, and its name fills a header of $value bytes.
 
