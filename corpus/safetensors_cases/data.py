@@ -280,13 +280,18 @@ def odd_bool_in_tensor(f: FileBuilder, value: int) -> None:
 BLOCKS = {"4-kib": 1 << 12, "64-kib": 1 << 16, "128-kib": 1 << 17, "1-mib": 1 << 20}
 
 
+def _across(f: FileBuilder, zeros: int, ones: int) -> None:
+    """Add two tensors of numbers, each after a long tensor."""
+    f.tensor("zeros", "U8", [zeros], bytes(zeros))
+    f.tensor("a", "F32", [2])
+    f.tensor("more", "U8", [ones], b"\1" * ones)
+    f.tensor("b", "F32", [2])
+
+
 @accepts("OFF-11 DAT-06", importance="high", over=BLOCKS)
 def tensor_across_block_of_data(f: FileBuilder, value: int) -> None:
     """Two tensors cross the end of a $value-byte block of the data buffer, and one has odd offsets."""
-    f.tensor("zeros", "U8", [value - 4], bytes(value - 4))
-    f.tensor("a", "F32", [2])
-    f.tensor("more", "U8", [value - 7], b"\1" * (value - 7))
-    f.tensor("b", "F32", [2])
+    _across(f, value - 4, value - 7)
 
 
 @accepts("OFF-11 DAT-06", importance="high", over=BLOCKS)
@@ -294,16 +299,9 @@ def tensor_across_block_of_file(f: FileBuilder, value: int) -> None:
     """Two tensors cross the end of a $value-byte block of the file, and one has odd offsets."""
     f.padding = b""
     size = 2 * value - 4 - 8
-
-    def write(builder: FileBuilder, zeros: int) -> None:
-        builder.tensor("zeros", "U8", [zeros], bytes(zeros))
-        builder.tensor("a", "F32", [2])
-        builder.tensor("more", "U8", [value - 7], b"\1" * (value - 7))
-        builder.tensor("b", "F32", [2])
-
     trial = FileBuilder(padding=b"")
-    write(trial, size)
-    write(f, size - trial.header_size)
+    _across(trial, size, value - 7)
+    _across(f, size - trial.header_size, value - 7)
     f.padding = b" " * (trial.header_size - f.header_size)
 
 
