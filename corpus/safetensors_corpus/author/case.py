@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from string import Template
 from typing import Any, Literal
 
+from safetensors_reference.rules.book import rule_book
+
 from ..steps import KINDS
 
 AREAS = {
@@ -72,6 +74,8 @@ def reject(*codes: str) -> Reject:
 
 
 ACCEPT = Accept()
+REFUSALS = ("error", "refuse", "reject")
+"""Names that choices use for the options that reject the input."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,14 +115,29 @@ def rejects(
     rules: str, *, codes: Sequence[str] | str, **details: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a case that every reader must reject; ``codes`` are the fault codes, the primary one first."""
-    codes = (codes,) if isinstance(codes, str) else tuple(codes)
-    return _register(rules, None, {"": Reject(codes)}, **details)
+    return _register(rules, None, {"": reject(*((codes,) if isinstance(codes, str) else codes))}, **details)
 
 
 def chooses(
-    choice: str, rules: str = "", *, options: Options, **details: Any
+    choice: str,
+    rules: str = "",
+    *,
+    codes: Sequence[str] | str = (),
+    options: Options | None = None,
+    **details: Any,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return _register(rules, choice, options, **details)
+    """Register a case with an expectation for each option of a choice.
+
+    By default, the options that are named so reject the input with ``codes``, and all others accept it.
+    """
+    rejection = reject(*((codes,) if isinstance(codes, str) else codes))
+    return _register(rules, choice, options or usual_options(choice, rejection), **details)
+
+
+def usual_options(choice: str, rejection: Reject) -> Options:
+    """Expect a rejection under the options of a choice that are named so, and acceptance under all others."""
+    names = rule_book().choices[choice].options
+    return {name: rejection if name in REFUSALS else ACCEPT for name in names}
 
 
 def _register(
