@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Literal
 
 from safetensors_corpus.author.actions import ConcurrentBuilder
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject
+from safetensors_corpus.author.case import accepts, chooses
 
 THREADS = "API-16 DAT-06"
 PROCESSES = "API-20 DAT-06"
-FORKED: Options = {"tensor": ACCEPT, "error": reject("IO_ERROR", "API_CLOSED")}
+FORKED = ("IO_ERROR", "API_CLOSED")
 FORK = "opened-before-fork"
 SEEK = "https://github.com/ooples/AiDotNet.Tensors/pull/258"
 NAMES = "abcdefgh"
@@ -199,7 +199,7 @@ def threads_opening_each(f: ConcurrentBuilder, count: int) -> None:
     rotated(f, NAMES, count)
 
 
-@chooses(FORK, options=FORKED, importance="high", over=FEW)
+@chooses(FORK, codes=FORKED, importance="high", over=FEW)
 def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug) are forked while the file is open, and all of them read the same tensor.
 
@@ -209,7 +209,7 @@ def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
     readers(f, *"c" * count)
 
 
-@chooses(FORK, options=FORKED, importance="high", over=FEW)
+@chooses(FORK, codes=FORKED, importance="high", over=FEW)
 def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug) are forked while the file is open, and each reads a different tensor.
 
@@ -219,14 +219,14 @@ def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
     readers(f, *NAMES[:count])
 
 
-@chooses(FORK, options=FORKED, importance="high")
+@chooses(FORK, codes=FORKED, importance="high")
 def forked_large_tensors(f: ConcurrentBuilder) -> None:
     """Four processes, forked while the file is open, each read a tensor that spans many memory pages."""
     forked(f, large)
     readers(f, *"abcd")
 
 
-@chooses(FORK, options=FORKED, importance="high", over={"the-same": "b", "another": "a"})
+@chooses(FORK, codes=FORKED, importance="high", over={"the-same": "b", "another": "a"})
 def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
     """One tensor is read before the fork, and the processes start by reading $slug.
 
@@ -237,14 +237,14 @@ def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
     readers(f, *["bc"] * 4)
 
 
-@chooses(FORK, options=FORKED)
+@chooses(FORK, codes=FORKED)
 def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
     """Four processes are forked while the file is open, and read all tensors in different orders."""
     forked(f)
     rotated(f, NAMES, 4)
 
 
-@chooses(FORK, options=FORKED, importance="high")
+@chooses(FORK, codes=FORKED, importance="high")
 def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
     """The parent reads one tensor before the fork, and others after its children have finished."""
     forked(f)
@@ -253,7 +253,7 @@ def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
     f.taken_after = ("b", "g")
 
 
-@chooses(FORK, options=FORKED, importance="high", over={"small": small, "large": large})
+@chooses(FORK, codes=FORKED, importance="high", over={"small": small, "large": large})
 def forked_parent_closes_meanwhile(
     f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]
 ) -> None:
@@ -266,7 +266,7 @@ def forked_parent_closes_meanwhile(
     readers(f, "ad", "bd", "ad")
 
 
-@chooses(FORK, options=FORKED)
+@chooses(FORK, codes=FORKED)
 def forked_parent_closes_in_the_last_of_many_rounds(f: ConcurrentBuilder) -> None:
     """Four children read small tensors five times. The parent closes the file, and they read once more."""
     forked(f)
@@ -275,7 +275,7 @@ def forked_parent_closes_in_the_last_of_many_rounds(f: ConcurrentBuilder) -> Non
     rotated(f, NAMES, 4)
 
 
-@chooses(FORK, options=FORKED)
+@chooses(FORK, codes=FORKED)
 def forked_unknown_name(f: ConcurrentBuilder) -> None:
     """One of three processes requests a name that the file does not contain. The others read as usual."""
     forked(f)

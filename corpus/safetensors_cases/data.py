@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject
+from safetensors_corpus.author.case import accepts, chooses
 from safetensors_corpus.author.file import FileBuilder, pattern
 from safetensors_corpus.author.parts import PLACES, rare
 from safetensors_reference.rules.dtypes import DTYPE_BITS
@@ -28,7 +28,6 @@ KNOWN: dict[str, tuple[str, tuple[int | float, ...]]] = {
 """dtype -> struct codes and four values; the values for BF16 are the bit patterns of 1, -2, 0.5 and 3.140625.
 """
 FLOATS = ("F16", "BF16", "F32", "F64")
-BOOLS: Options = {"keep": ACCEPT, "normalise": ACCEPT, "reject": reject("UNCLASSIFIED")}
 PARTS = {"F16": (5, 10), "BF16": (8, 7), "F32": (8, 23), "F64": (11, 52)}
 """dtype -> widths of the exponent and the fraction in bits."""
 
@@ -195,7 +194,7 @@ BOOL_BYTES = {
 }
 
 
-@chooses("bool-bytes", "DAT-05", options=BOOLS, importance="high", over=BOOL_BYTES)
+@chooses("bool-bytes", "DAT-05", codes="UNCLASSIFIED", importance="high", over=BOOL_BYTES)
 def bool_bytes(f: FileBuilder, value: bytes) -> None:
     """BOOL elements are stored as bytes other than 0 and 1: $slug.
 
@@ -268,7 +267,7 @@ def complex_parts_of(f: FileBuilder, value: tuple[int, int]) -> None:
     f.tensor("w", "C64", [2], struct.pack("<4I", *value, *value[::-1]))
 
 
-@chooses("bool-bytes", "DAT-05", options=BOOLS, importance="high", over=PLACES)
+@chooses("bool-bytes", "DAT-05", codes="UNCLASSIFIED", importance="high", over=PLACES)
 def odd_bool_in_tensor(f: FileBuilder, value: int) -> None:
     """The $slug of three BOOL tensors contains the bytes 2 and 254."""
     for index, name in enumerate("abc"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder, pattern, size_of
 from safetensors_corpus.author.parts import PLACES, rare, sized, three_tensors
 from safetensors_reference.rules.dtypes import DTYPE_BITS
@@ -264,12 +264,7 @@ def of_other_type(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"dtype": value})
 
 
-@chooses(
-    "dtype-as-object",
-    "DTY-02",
-    options={"reject": reject("DTY_BAD_TYPE"), "accept": ACCEPT},
-    over=("U8", "F32", "BF16"),
-)
+@chooses("dtype-as-object", "DTY-02", codes="DTY_BAD_TYPE", over=("U8", "F32", "BF16"))
 def as_object(f: FileBuilder, value: str) -> None:
     """The dtype is an object with the single key $value, whose value is null.
 

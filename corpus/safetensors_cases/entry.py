@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from itertools import permutations
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.author.parts import ENTRY, PLACES, RARE, header_text, renamed_field, three_tensors
 from safetensors_reference.rules.dtypes import DTYPE_BITS
@@ -17,8 +17,6 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 FIELDS = ("dtype", "shape", "data_offsets")
 ONE = ("F32", [1])
 """Dtype and shape of the tensors that the case does not test."""
-AS_ARRAY: Options = {"reject": reject("ENT_NOT_OBJECT"), "accept": ACCEPT}
-UNKNOWN: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 RENAMED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
 EMPTY = '"dtype":"F32","shape":[0],"data_offsets":[0,0]'
 """Fields of an empty tensor. Skipping this entry does not leave a hole in the data."""
@@ -52,7 +50,7 @@ def value_of_other_type(f: FileBuilder, value: str) -> None:
     _beside_two(f, 2, value)
 
 
-@chooses("entry-as-array", "ENT-02", options=AS_ARRAY)
+@chooses("entry-as-array", "ENT-02", codes="ENT_NOT_OBJECT")
 def array_alone(f: FileBuilder) -> None:
     """The only tensor is written as an array of dtype, shape and data_offsets.
 
@@ -61,7 +59,7 @@ def array_alone(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2], value='["F32",[2],[0,8]]')
 
 
-@chooses("entry-as-array", "ENT-02", options=AS_ARRAY)
+@chooses("entry-as-array", "ENT-02", codes="ENT_NOT_OBJECT")
 def array_beside_objects(f: FileBuilder) -> None:
     """One of three tensors is written as an array, and the other two are written as objects."""
     three_tensors(f, 1, usual=ONE, value='["F32",[1],[4,8]]')
@@ -140,7 +138,7 @@ def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
 @chooses("rare-ignored-values", options=RARE, over={"long-string": {"x": '"' + "y" * 30_000 + '"'}})
 @chooses(
     "unknown-entry-fields",
-    options=UNKNOWN,
+    codes="ENT_UNKNOWN_FIELD",
     over={
         "number": {"x": "1"},
         "string": {"x": '"y"'},
@@ -336,7 +334,10 @@ def dimension_null_beside_empty_range(f: FileBuilder, shape: str) -> None:
 
 
 @chooses(
-    "unknown-entry-fields", "DAT-03", options=UNKNOWN, over={"column-major": "[1,2]", "row-major": "[3,1]"}
+    "unknown-entry-fields",
+    "DAT-03",
+    codes="ENT_UNKNOWN_FIELD",
+    over={"column-major": "[1,2]", "row-major": "[3,1]"},
 )
 def strides_of_matrix(f: FileBuilder, strides: str) -> None:
     """An entry has an unknown field that defines strides for a matrix: $slug.
@@ -385,7 +386,7 @@ def value_of_another_type(f: FileBuilder, value: str) -> None:
     f.tensor("b", "F32", [1])
 
 
-@chooses("entry-as-array", "ENT-02", options=AS_ARRAY, over={"first": 0, "last": 2})
+@chooses("entry-as-array", "ENT-02", codes="ENT_NOT_OBJECT", over={"first": 0, "last": 2})
 def array_as(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors is written as an array, and the others are written as objects."""
     three_tensors(f, value, usual=ONE, value=f'["F32",[1],[{4 * value},{4 * value + 4}]]')

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder, pattern
-from safetensors_corpus.author.parts import ENTRY, LONE_OPTIONS, PLACES, metadata_with_escapes
+from safetensors_corpus.author.parts import ENTRY, LONE_CODES, PLACES, metadata_with_escapes
 
 KEY = '"__metadata__"'
 ESCAPED_KEY = r'"\u005f\u005fmetadata__"'
-LAST_OR_FIRST: Options = {"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, "first-wins": ACCEPT}
-ABSENT_OR_REFUSED: Options = {"reject": reject("MET_NOT_MAP"), "absent": ACCEPT}
 
 
 def _with_tensor(f: FileBuilder, metadata: dict[str, str] | None, **more: Any) -> None:
@@ -92,7 +90,7 @@ def empty_map_without_tensors(f: FileBuilder) -> None:
 
 @chooses(
     "metadata-null",
-    options=ABSENT_OR_REFUSED,
+    codes="MET_NOT_MAP",
     issue="https://github.com/safetensors/safetensors/issues/823",
     bugs=("FB-10",),
 )
@@ -155,22 +153,19 @@ def value_nested(f: FileBuilder) -> None:
     _with_tensor(f, None, raw='{"key":' + "[" * 20_000 + "]" * 20_000 + "}")
 
 
-@chooses(
-    "tensor-like-metadata",
-    options={"accept": ACCEPT, "reject": reject("MET_NOT_MAP", "MET_VALUE_NOT_STRING")},
-)
+@chooses("tensor-like-metadata", codes=("MET_NOT_MAP", "MET_VALUE_NOT_STRING"))
 def strings_like_tensor(f: FileBuilder) -> None:
     """The metadata has the three field names of a tensor entry as keys, with strings as values."""
     _with_tensor(f, {"dtype": "F32", "shape": "[2]", "data_offsets": "[0,8]"})
 
 
-@chooses("metadata-null", "FRM-09", options=ABSENT_OR_REFUSED)
+@chooses("metadata-null", "FRM-09", codes="MET_NOT_MAP")
 def null_without_tensors(f: FileBuilder) -> None:
     """The metadata is null in a file without tensors."""
     f.metadata(None, raw="null")
 
 
-@chooses("metadata-null", "HDR-17", options=ABSENT_OR_REFUSED)
+@chooses("metadata-null", "HDR-17", codes="MET_NOT_MAP")
 def null_behind_tensors(f: FileBuilder) -> None:
     """Metadata with the value null appears last, after two tensors."""
     f.tensor("a", "F32", [2])
@@ -178,7 +173,7 @@ def null_behind_tensors(f: FileBuilder) -> None:
     f.metadata(None, raw="null")
 
 
-@chooses("metadata-null", "MET-06", options=ABSENT_OR_REFUSED)
+@chooses("metadata-null", "MET-06", codes="MET_NOT_MAP")
 def null_under_escaped_key(f: FileBuilder) -> None:
     """The value of the metadata key is null, and the key is written with an escape.
 
@@ -231,7 +226,7 @@ def text_escaped(f: FileBuilder) -> None:
 @chooses(
     "lone-surrogates",
     "MET-04",
-    options=LONE_OPTIONS,
+    codes=LONE_CODES,
     over={"lone-surrogate": rb'{"a":"\ud800"}', "lone-surrogate-key": rb'{"\udc00":"b"}'},
 )
 @rejects(
@@ -281,7 +276,7 @@ def map_text(f: FileBuilder, value: bytes) -> None:
 @chooses(
     "lone-surrogates",
     "MET-04",
-    options=LONE_OPTIONS,
+    codes=LONE_CODES,
     over={
         "surrogate-then-letter": rb'{"a":"\ud800b"}',
         "surrogates-reversed-in-key": rb'{"\ude00\ud83d":"b"}',
@@ -400,7 +395,7 @@ MAP_KEY_TWICE = {
 }
 
 
-@chooses("duplicate-metadata-keys", options=LAST_OR_FIRST, importance="high", over=MAP_KEY_TWICE)
+@chooses("duplicate-metadata-keys", codes="HDR_DUP_KEY", importance="high", over=MAP_KEY_TWICE)
 def map_key_twice(f: FileBuilder, value: tuple[str, dict[str, str], dict[str, str]]) -> None:
     """One metadata key appears twice ($slug).
 
@@ -428,7 +423,7 @@ def reserved_key_twice(f: FileBuilder, value: tuple[str, str, str]) -> None:
     f.member(key, second)
 
 
-@chooses("duplicate-metadata-keys", "LIM-04", options=LAST_OR_FIRST)
+@chooses("duplicate-metadata-keys", "LIM-04", codes="HDR_DUP_KEY")
 def key_ten_thousand_times(f: FileBuilder) -> None:
     """The metadata contains the empty key 10,002 times, and a tensor follows.
 

@@ -13,12 +13,11 @@ from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.author.parts import card_header, stretched_header
 from safetensors_corpus.server import Behaviour
 
-ANSWER: Options = {"content": ACCEPT, "error": reject("IO_ERROR")}
-CHANGED: Options = {"old": ACCEPT, "new": ACCEPT, "error": reject("IO_ERROR", "API_TRUNCATED")}
+CHANGED = ("IO_ERROR", "API_TRUNCATED")
 CHANGED_TO_NONE: Options = {
     "old": ACCEPT,
     "new": reject("FRM_TOO_SHORT", "HDR_NOT_JSON", "OFF_OUT_OF_BOUNDS"),
-    "error": reject("IO_ERROR", "API_TRUNCATED"),
+    "error": reject(*CHANGED),
 }
 LONG = 140_000
 """Header size in bytes that is larger than a typical first request."""
@@ -139,14 +138,14 @@ LATER = {
 } | {"redirect-short-after-2": ("redirect", "short", 2)}  # fmt: skip
 
 
-@chooses("remote-answer", options=ANSWER, importance="high", over=UNUSUAL)
+@chooses("remote-answer", codes="IO_ERROR", importance="high", over=UNUSUAL)
 def answer(f: RemoteBuilder, value: tuple[Behaviour, str]) -> None:
     """The server answers in an unusual way: $slug."""
     f.server, size = value
     three(f, size)
 
 
-@chooses("remote-answer", options=ANSWER, importance="high", over=LATER)
+@chooses("remote-answer", codes="IO_ERROR", importance="high", over=LATER)
 def later_answer(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
     """The server answers correctly at first, and then in an unusual way: $slug."""
     f.server, size, f.after = value
@@ -155,7 +154,7 @@ def later_answer(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
 
 @chooses(
     "remote-answer",
-    options=ANSWER,
+    codes="IO_ERROR",
     importance="high",
     over={"in-a-large-tensor": 3, "in-the-last-tensor": 4},
 )
@@ -196,14 +195,14 @@ GONE: dict[str, tuple[Behaviour, str, int]] = {
 }
 
 
-@chooses("remote-answer", options=ANSWER, importance="high", over=GONE)
+@chooses("remote-answer", codes="IO_ERROR", importance="high", over=GONE)
 def failing_later(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
     """The server answers correctly at first and then fails: $slug."""
     f.server, size, f.after = value
     three(f, size)
 
 
-@chooses("remote-file-changed", options=CHANGED, over=SIZES)
+@chooses("remote-file-changed", codes=CHANGED, over=SIZES)
 def changed_to_other_values(f: RemoteBuilder, size: str) -> None:
     """The new file has different values in the same layout, after a $slug header."""
     three(f, size)
@@ -212,7 +211,7 @@ def changed_to_other_values(f: RemoteBuilder, size: str) -> None:
     f.changes_to(other)
 
 
-@chooses("remote-file-changed", options=CHANGED)
+@chooses("remote-file-changed", codes=CHANGED)
 def changed_to_a_longer_header(f: RemoteBuilder) -> None:
     """The new file has a longer header before the same tensors, so the old offsets point into the header."""
     three(f)
@@ -222,7 +221,7 @@ def changed_to_a_longer_header(f: RemoteBuilder) -> None:
     f.changes_to(other)
 
 
-@chooses("remote-file-changed", options=CHANGED)
+@chooses("remote-file-changed", codes=CHANGED)
 def changed_to_another_order(f: RemoteBuilder) -> None:
     """The new file contains two tensors of equal size in the opposite order."""
     f.tensors("ab", "F32", [4])
@@ -231,7 +230,7 @@ def changed_to_another_order(f: RemoteBuilder) -> None:
     f.changes_to(other)
 
 
-@chooses("remote-file-changed", options=CHANGED)
+@chooses("remote-file-changed", codes=CHANGED)
 def changed_to_another_dtype(f: RemoteBuilder) -> None:
     """The dtypes of the two tensors are swapped in the new file, and its header is as long as the old one.
 
@@ -245,7 +244,7 @@ def changed_to_another_dtype(f: RemoteBuilder) -> None:
     f.changes_to(other)
 
 
-@chooses("remote-file-changed", options=CHANGED)
+@chooses("remote-file-changed", codes=CHANGED)
 def changed_to_a_shorter_file(f: RemoteBuilder) -> None:
     """The new file contains only the first tensor of the old one."""
     three(f)

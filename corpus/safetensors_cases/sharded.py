@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import pattern
 from safetensors_corpus.author.index import INDEX_NAME, numbered
 from safetensors_corpus.author.write import ShardedBuilder
@@ -151,7 +151,7 @@ def metadata_like_members(f: ShardedBuilder, mapping: dict[str, str]) -> None:
 
 @chooses(
     "sharded-total-size",
-    options={"right": ACCEPT, "refuse": reject("WRT_BAD_METADATA")},
+    codes="WRT_BAD_METADATA",
     level="should",
     over={"one-file": 1 << 20, "two-shards": 32},
 )
@@ -164,7 +164,7 @@ def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
 
 @chooses(
     "sharded-total-size",
-    options={"right": ACCEPT, "refuse": reject("WRT_BAD_METADATA")},
+    codes="WRT_BAD_METADATA",
     level="should",
     over={"of-a-larger-model": "141107412992", "right-as-text": "64"},
 )
@@ -177,7 +177,7 @@ def metadata_from_another_index(f: ShardedBuilder, size: str) -> None:
 @chooses(
     "sharded-text",
     "IDX-17",
-    options={"refuse": reject("WRT_UNSUPPORTED_DTYPE"), "leave-out": ACCEPT},
+    codes="WRT_UNSUPPORTED_DTYPE",
     level="must",
     bugs=("FB-96",),
     over={"one-file": 1 << 20, "two-shards": 32},
@@ -193,12 +193,7 @@ def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
     f.expect("a", "b", "c")
 
 
-@chooses(
-    "sharded-text",
-    "IDX-17",
-    options={"refuse": reject("WRT_UNSUPPORTED_DTYPE"), "leave-out": ACCEPT},
-    level="must",
-)
+@chooses("sharded-text", "IDX-17", codes="WRT_UNSUPPORTED_DTYPE", level="must")
 def texts_between_tensors(f: ShardedBuilder) -> None:
     """The state of a model of three shards contains strings before the first and between other tensors."""
     for name in ("version", "a", "b", "state", "c"):
@@ -210,7 +205,6 @@ def texts_between_tensors(f: ShardedBuilder) -> None:
     f.expect("a", "b", "c")
 
 
-EITHER = {"remove": ACCEPT, "keep": ACCEPT}
 SINGLE = "model.safetensors"
 
 
@@ -242,7 +236,6 @@ def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
 @chooses(
     "sharded-earlier-save",
     "IDX-17",
-    options=EITHER,
     level="should",
     importance="high",
     over={"more": ("ab", "c", "d", "e"), "fewer": ("abcd",)},
@@ -254,7 +247,7 @@ def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     _either(f)
 
 
-@chooses("sharded-earlier-save", "IDX-17", options=EITHER, level="should", importance="high")
+@chooses("sharded-earlier-save", "IDX-17", level="should", importance="high")
 def shards_before_without_an_index(f: ShardedBuilder) -> None:
     """An earlier save wrote three shards and was interrupted before it wrote its index."""
     for number, names in enumerate(("ab", "c", "d"), 1):
@@ -263,7 +256,7 @@ def shards_before_without_an_index(f: ShardedBuilder) -> None:
     _either(f)
 
 
-@chooses("sharded-earlier-save", "IDX-17", options=EITHER, level="should", importance="high")
+@chooses("sharded-earlier-save", "IDX-17", level="should", importance="high")
 def single_file_before(f: ShardedBuilder) -> None:
     """An earlier model is a single file.
 
@@ -277,7 +270,6 @@ def single_file_before(f: ShardedBuilder) -> None:
 @chooses(
     "sharded-earlier-save",
     "IDX-17",
-    options=EITHER,
     level="should",
     importance="high",
     issue="https://github.com/huggingface/diffusers/issues/14719",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from base64 import b64encode
 
-from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
+from safetensors_corpus.author.parts import ENTRY, LONE_CODES, header_text, named_with_escapes
 
 NOT_OBJECT = ("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON")
 PADDING = ("HDR_BAD_PADDING", "HDR_NOT_JSON")
@@ -202,7 +202,7 @@ LOW_SURROGATE_WITHOUT_HIGH = {
 }
 
 
-@chooses("lone-surrogates", options=LONE_OPTIONS, over=LOW_SURROGATE_WITHOUT_HIGH)
+@chooses("lone-surrogates", codes=LONE_CODES, over=LOW_SURROGATE_WITHOUT_HIGH)
 def low_surrogate_without_high(f: FileBuilder, value: str) -> None:
     """The escape of a low surrogate follows an escape that is not a high surrogate ($slug).
 
@@ -225,7 +225,7 @@ def plain_text(f: FileBuilder) -> None:
 
 @chooses(
     "leading-whitespace",
-    options={"reject": reject("HDR_BAD_START", "HDR_NOT_JSON"), "accept": ACCEPT},
+    codes=("HDR_BAD_START", "HDR_NOT_JSON"),
     over={"space": b" ", "tab": b"\t", "line-feed": b"\n", "carriage-return": b"\r", "mixed": b"\r\n\t "},
     issue="https://github.com/safetensors/safetensors/issues/686",
     bugs=("FB-07",),
@@ -259,7 +259,7 @@ def padding_spaces(f: FileBuilder, value: int) -> None:
 
 @chooses(
     "trailing-whitespace",
-    options={"reject": reject(*PADDING), "accept": ACCEPT},
+    codes=PADDING,
     over={"tab": b"\t", "line-feed": b"\n", "carriage-return": b"\r", "mixed": b"  \r\n\t "},
     issue=dict.fromkeys(("tab", "line-feed"), "https://github.com/ohdearquant/lattice/issues/1468"),
     bugs=dict.fromkeys(("tab", "line-feed"), ("FB-82",)),

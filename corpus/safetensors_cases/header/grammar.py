@@ -231,9 +231,7 @@ def empty_object_behind_character(f: FileBuilder, value: str) -> None:
 @rejects("HDR-05 HDR-03", codes=PADDING, over={"byte-order-mark": "\ufeff"})
 @rejects("HDR-06 HDR-03", codes=PADDING, over={"object": "{}"})
 @rejects(
-    "HDR-03",
-    codes=PADDING,
-    over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0", "comma": ","},
+    "HDR-03", codes=PADDING, over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0", "comma": ","}
 )
 def empty_object_before_character(f: FileBuilder, value: str) -> None:
     """Something other than spaces follows an object without members ($slug)."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
 from safetensors_corpus.author.file import FileBuilder, pattern
 from safetensors_corpus.author.parts import ENTRY, PLACES, renamed_field, three_tensors
 
 HALF = '{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
-LAST_OR_FIRST: Options = {"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, "first-wins": ACCEPT}
 
 
 @chooses(
     "duplicate-tensor-names",
-    options=LAST_OR_FIRST,
+    codes="HDR_DUP_KEY",
     importance="high",
     over={"adjacent": 1, "apart": 2},
     bugs=("FB-06", "FB-105", "FB-118"),
@@ -28,7 +27,7 @@ def name_twice(f: FileBuilder, value: int) -> None:
     f.member('"w"', ENTRY, at=value)
 
 
-@chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", bugs=("FB-06", "FB-105"))
+@chooses("duplicate-tensor-names", codes="HDR_DUP_KEY", importance="high", bugs=("FB-06", "FB-105"))
 def name_twice_dtypes(f: FileBuilder) -> None:
     """The same tensor name appears twice with the same range but different dtypes and shapes."""
     f.tensor("w", "F32", [2], seen_by=["first-wins"])
@@ -36,7 +35,7 @@ def name_twice_dtypes(f: FileBuilder) -> None:
     f.tensor("w", "U8", [8], b"", begin=0, end=8, seen_by=["last-wins"], views=views)
 
 
-@chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high")
+@chooses("duplicate-tensor-names", codes="HDR_DUP_KEY", importance="high")
 def name_twice_shapes(f: FileBuilder) -> None:
     """The same tensor name appears twice, apart, with the same range but different shapes.
 
@@ -48,7 +47,7 @@ def name_twice_shapes(f: FileBuilder) -> None:
     f.tensor("w", "F32", [3, 2], b"", begin=0, end=24, seen_by=["last-wins"], views={"last-wins": data})
 
 
-@chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", bugs=("FB-06", "FB-105"))
+@chooses("duplicate-tensor-names", codes="HDR_DUP_KEY", importance="high", bugs=("FB-06", "FB-105"))
 def names_twice_swapped(f: FileBuilder) -> None:
     """Two tensor names appear twice, the second time with their ranges swapped.
 
@@ -121,7 +120,7 @@ def name_twice_ranges(f: FileBuilder) -> None:
 @chooses(
     "duplicate-tensor-names",
     "HDR-10",
-    options=LAST_OR_FIRST,
+    codes="HDR_DUP_KEY",
     importance="high",
     bugs=("FB-06", "FB-105"),
     over={
@@ -362,7 +361,7 @@ def metadata_twice_and_first_empty(f: FileBuilder) -> None:
 
 @chooses(
     "unknown-entry-fields",
-    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
+    codes="ENT_UNKNOWN_FIELD",
     over={"dtype": {"DTYPE": '"I32"'}, "both": {"Dtype": '"U8"', "Shape": "[8]"}},
 )
 def field_in_other_case(f: FileBuilder, value: dict[str, str]) -> None:

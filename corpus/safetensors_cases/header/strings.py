@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
+from safetensors_corpus.author.parts import ENTRY, LONE_CODES, header_text, named_with_escapes
 
 BAD = ("HDR_NOT_JSON", "HDR_NOT_UTF8")
 C0 = "".join(chr(n) for n in range(32))
@@ -40,7 +40,7 @@ def escape_in_field_names(f: FileBuilder) -> None:
 
 @chooses(
     "lone-surrogates",
-    options=LONE_OPTIONS,
+    codes=LONE_CODES,
     over={"high-surrogate": r"\ud800", "low-surrogate": r"\udc00", "surrogates-reversed": r"\ude00\ud83d"},
 )
 @rejects(
@@ -80,7 +80,7 @@ def escape_of_another_kind(f: FileBuilder, value: str) -> None:
 
 @chooses(
     "lone-surrogates",
-    options=LONE_OPTIONS,
+    codes=LONE_CODES,
     over={
         "before-short-escape": r"\ud800\/",
         "before-another": r"\ud800\ud800",
@@ -101,7 +101,7 @@ def high_surrogate(f: FileBuilder, value: str) -> None:
 
 @chooses(
     "lone-surrogates",
-    options=LONE_OPTIONS,
+    codes=LONE_CODES,
     over={"behind-pair": r"\ud83d\ude00\ude00", "behind-letter": r"a\udfff"},
 )
 def low_surrogate(f: FileBuilder, value: str) -> None:
@@ -222,7 +222,7 @@ def name_of_65536_bytes(f: FileBuilder) -> None:
     f.tensor("n" * 65_536, "F32", [2])
 
 
-@chooses("lone-surrogates", options=LONE_OPTIONS)
+@chooses("lone-surrogates", codes=LONE_CODES)
 def name_of_reversed_surrogates(f: FileBuilder) -> None:
     """The whole name of a tensor is two surrogates in the wrong order."""
     named_with_escapes(f, "", r"\ude00\ud83d")

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import pickle
 
-from safetensors_corpus.author.case import ACCEPT, Options, chooses, reject, rejects
+from safetensors_corpus.author.case import chooses, rejects
 from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, numbered
 
 A, B = numbered(1, 2), numbered(2, 2)
 CANARY = "../outside/x.safetensors"
-INSIDE: Options = {"reject": reject("IDX_BAD_FILENAME"), "accept": ACCEPT}
 
 
 def _map_to(f: IndexBuilder, name: str) -> None:
@@ -192,7 +191,10 @@ def suffix(f: IndexBuilder, name: str) -> None:
 
 
 @chooses(
-    "index-dot-slash", "IDX-04", options=INSIDE, over={"one": "./x.safetensors", "two": "././x.safetensors"}
+    "index-dot-slash",
+    "IDX-04",
+    codes="IDX_BAD_FILENAME",
+    over={"one": "./x.safetensors", "two": "././x.safetensors"},
 )
 def dot_slash(f: IndexBuilder, name: str) -> None:
     """A shard name starts with a reference to the folder itself: $value."""
@@ -200,7 +202,7 @@ def dot_slash(f: IndexBuilder, name: str) -> None:
     f.expect(("a", A), ("b", "x.safetensors"))
 
 
-@chooses("index-dot-slash", "IDX-04", options=INSIDE)
+@chooses("index-dot-slash", "IDX-04", codes="IDX_BAD_FILENAME")
 def dot_slash_and_plain(f: IndexBuilder) -> None:
     """The index refers to one shard in two ways, with and without ./ before the name."""
     f.shard(A, "a", "b", "c")
@@ -211,7 +213,7 @@ def dot_slash_and_plain(f: IndexBuilder) -> None:
 @chooses(
     "index-subfolder",
     "IDX-04",
-    options=INSIDE,
+    codes="IDX_BAD_FILENAME",
     over={"one": "sub/y.safetensors", "two": "sub/sub/y.safetensors"},
 )
 def subfolder(f: IndexBuilder, name: str) -> None:

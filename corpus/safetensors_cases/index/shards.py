@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from string import Template
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import pattern
 from safetensors_corpus.author.index import INDEX_NAME, SHARD_FAULTS, IndexBuilder, break_shard, numbered
 
 A, B, C = numbered(1, 2), numbered(2, 2), numbered(3, 3)
-TWICE: Options = {"index": ACCEPT, "reject": reject("IDX_TENSOR_DUPLICATE")}
 
 
 def two(f: IndexBuilder, raw: str | bytes | None = None) -> None:
@@ -286,7 +285,7 @@ def named_otherwise(f: IndexBuilder, names: tuple[str, str]) -> None:
 
 @chooses(
     "index-surplus-tensor",
-    options={"ignore": ACCEPT, "load": ACCEPT, "reject": reject("IDX_TENSOR_UNINDEXED")},
+    codes="IDX_TENSOR_UNINDEXED",
     importance="high",
     over={"first": A, "last": B},
     bugs=("FB-73", "FB-206"),
@@ -301,7 +300,7 @@ def surplus(f: IndexBuilder, place: str) -> None:
 
 @chooses(
     "index-tensor-twice",
-    options=TWICE,
+    codes="IDX_TENSOR_DUPLICATE",
     importance="critical",
     issue="https://github.com/JustVugg/colibri/issues/1479",
     over={"first": A, "last": B},
@@ -318,7 +317,10 @@ def tensor_in_two_shards(f: IndexBuilder, mapped: str) -> None:
 
 
 @chooses(
-    "index-tensor-twice", options=TWICE, importance="high", over={"dtype": ("I32", 2), "shape": ("F32", 3)}
+    "index-tensor-twice",
+    codes="IDX_TENSOR_DUPLICATE",
+    importance="high",
+    over={"dtype": ("I32", 2), "shape": ("F32", 3)},
 )
 def tensor_in_two_shards_of_other(f: IndexBuilder, form: tuple[str, int]) -> None:
     """Another shard contains a copy of the tensor with a different $slug."""
@@ -328,7 +330,7 @@ def tensor_in_two_shards_of_other(f: IndexBuilder, form: tuple[str, int]) -> Non
     f.index({"a": A, "twice": B, "c": C})
 
 
-@chooses("index-tensor-twice", options=TWICE)
+@chooses("index-tensor-twice", codes="IDX_TENSOR_DUPLICATE")
 def tensor_in_two_shards_alike(f: IndexBuilder) -> None:
     """Two shards contain the same tensor with the same bytes."""
     f.shard(A, "a").tensor("twice", "F32", [2], pattern("twice", 8))
@@ -344,7 +346,7 @@ OTHERS = {
 }
 
 
-@chooses("index-several", options={"opened": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=OTHERS)
+@chooses("index-several", codes="UNCLASSIFIED", over=OTHERS)
 def second_index(f: IndexBuilder, name: str) -> None:
     """Another index in the same folder maps the tensors to other shards: $value."""
     two(f)

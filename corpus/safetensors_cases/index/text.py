@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import json_text
 from safetensors_corpus.author.index import IndexBuilder, numbered
 
@@ -63,7 +63,7 @@ def encoding(f: IndexBuilder, raw: bytes) -> None:
     two(f, raw)
 
 
-@chooses("index-bom", options={"reject": reject("IDX_NOT_JSON"), "accept": ACCEPT})
+@chooses("index-bom", codes="IDX_NOT_JSON")
 def byte_order_mark(f: IndexBuilder) -> None:
     """The text begins with the UTF-8 byte-order mark."""
     two(f, b"\xef\xbb\xbf" + WHOLE.encode())
@@ -85,7 +85,7 @@ def weight_map(f: IndexBuilder, raw: str) -> None:
     two(f, raw)
 
 
-@chooses("index-flat-map", options={"reject": reject("IDX_NO_WEIGHT_MAP"), "accept": ACCEPT})
+@chooses("index-flat-map", codes="IDX_NO_WEIGHT_MAP")
 def flat_map(f: IndexBuilder) -> None:
     """The index has no weight_map, and its top-level object maps tensors to shards."""
     two(f, f'{{"a":"{A}","b":"{B}"}}')
@@ -143,16 +143,16 @@ def two_weight_maps(f: IndexBuilder, maps: tuple[str, str]) -> None:
 
 
 META = {"absent": f"{{{MAP}}}", "without-total-size": f'{{"metadata":{{}},{MAP}}}'}
-OPEN: Options = {"accept": ACCEPT, "reject": reject("UNCLASSIFIED", "IDX_SIZE_MISMATCH")}
+OPEN = ("UNCLASSIFIED", "IDX_SIZE_MISMATCH")
 
 
-@chooses("index-metadata", options=OPEN, over=META)
+@chooses("index-metadata", codes=OPEN, over=META)
 def metadata(f: IndexBuilder, raw: str) -> None:
     """The metadata of the index is incomplete: $slug."""
     two(f, raw)
 
 
-@chooses("index-metadata-type", options=OPEN, over={"null": "null", "string": '"16"', "array": "[]"})
+@chooses("index-metadata-type", codes=OPEN, over={"null": "null", "string": '"16"', "array": "[]"})
 def metadata_is(f: IndexBuilder, value: str) -> None:
     """The metadata of the index is not an object: $slug."""
     two(f, f'{{"metadata":{value},{MAP}}}')
@@ -167,10 +167,9 @@ SIZES = {
     "2p64-plus-16": str(2**64 + 16),
     "400-digits": "1" * 400,
 }
-MISMATCH: Options = {"accept": ACCEPT, "reject": reject("IDX_SIZE_MISMATCH")}
 
 
-@chooses("index-total-size", options=MISMATCH, importance="high", over=SIZES)
+@chooses("index-total-size", codes="IDX_SIZE_MISMATCH", importance="high", over=SIZES)
 def total_size(f: IndexBuilder, value: str) -> None:
     """The total size in the metadata differs from the size of the tensors: $slug.
 
@@ -184,7 +183,7 @@ def total_size(f: IndexBuilder, value: str) -> None:
 SPELLINGS = {"float": "16.0", "exponent": "1.6e1", "string": '"16"', "1e308": "1e308"}
 
 
-@chooses("index-total-size-type", options=MISMATCH, over=SPELLINGS)
+@chooses("index-total-size-type", codes="IDX_SIZE_MISMATCH", over=SPELLINGS)
 def total_size_spelled(f: IndexBuilder, value: str) -> None:
     """The total size is not written as a whole number: $slug."""
     two(f, WHOLE.replace("16", value))
@@ -200,7 +199,7 @@ def metadata_with_more(f: IndexBuilder) -> None:
 @chooses(
     "foreign-errors",
     "IDX-02",
-    options={"answer": ACCEPT, "refuse": reject("IDX_NOT_JSON", "UNCLASSIFIED")},
+    codes=("IDX_NOT_JSON", "UNCLASSIFIED"),
     over={"in-metadata": f'16,"total_parameters":{"9" * 5000}', "nested": f'16,"by":{{"a":[{"9" * 5000}]}}'},
 )
 def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
@@ -217,13 +216,13 @@ MEMBERS = {
 }
 
 
-@chooses("index-unknown-members", options={"accept": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=MEMBERS)
+@chooses("index-unknown-members", codes="UNCLASSIFIED", over=MEMBERS)
 def unknown_member(f: IndexBuilder, raw: str) -> None:
     """The index has a member other than metadata and weight_map: $slug."""
     two(f, raw)
 
 
-@chooses("index-empty-map", options={"accept": ACCEPT, "reject": reject("IDX_NO_WEIGHT_MAP", "UNCLASSIFIED")})
+@chooses("index-empty-map", codes=("IDX_NO_WEIGHT_MAP", "UNCLASSIFIED"))
 def empty_map(f: IndexBuilder) -> None:
     """The map is empty, although a shard exists in the folder."""
     f.shard(A, "a")

@@ -11,9 +11,7 @@ from safetensors_corpus.author.actions import LifecycleBuilder
 from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from safetensors_corpus.author.file import FileBuilder, pattern
 
-ERROR = reject("API_TRUNCATED", "IO_ERROR")
-ELSEWHERE: Options = {"tensor": ACCEPT, "error": ERROR}
-OLD_NEW: Options = {"old": ACCEPT, "new": ACCEPT, "error": ERROR}
+ERROR = ("API_TRUNCATED", "IO_ERROR")
 INVALID = reject(
     "API_NO_SUCH_TENSOR",
     "FRM_TOO_SHORT",
@@ -22,7 +20,7 @@ INVALID = reject(
     "HDR_NOT_JSON",
     "OFF_OUT_OF_BOUNDS",
 )
-OLD_ONLY: Options = {"old": ACCEPT, "new": INVALID, "error": ERROR}
+OLD_ONLY: Options = {"old": ACCEPT, "new": INVALID, "error": reject(*ERROR)}
 A = b"\x11" * 8
 B = b"\x22" * 8
 NEW = b"\x33" * 8
@@ -186,7 +184,7 @@ def data_start(file: bytes) -> int:
 
 @chooses(
     "changed-elsewhere-after-open",
-    options=ELSEWHERE,
+    codes=ERROR,
     over={"a-byte": b"\0", "a-page": bytes(4096), "what-a-tensor-has": B},
 )
 def appended(f: LifecycleBuilder, data: bytes) -> None:
@@ -200,7 +198,7 @@ def appended(f: LifecycleBuilder, data: bytes) -> None:
     f.read("b")
 
 
-@chooses("changed-elsewhere-after-open", options=ELSEWHERE)
+@chooses("changed-elsewhere-after-open", codes=ERROR)
 def other_tensor_rewritten(f: LifecycleBuilder) -> None:
     """The bytes of a tensor other than the requested tensor are overwritten."""
     file = open_pair(f)
@@ -208,7 +206,7 @@ def other_tensor_rewritten(f: LifecycleBuilder) -> None:
     f.read("b")
 
 
-@chooses("changed-elsewhere-after-open", options=ELSEWHERE)
+@chooses("changed-elsewhere-after-open", codes=ERROR)
 def rewritten_with_the_same_bytes(f: LifecycleBuilder) -> None:
     """The whole file is overwritten with the same bytes."""
     file = open_pair(f)
@@ -219,7 +217,7 @@ def rewritten_with_the_same_bytes(f: LifecycleBuilder) -> None:
 REWRITES = {"whole": (NEW, 0), "first-byte": (b"\x33", 0), "last-byte": (b"\x33", 7)}
 
 
-@chooses("data-rewritten-after-open", options=OLD_NEW, over=REWRITES)
+@chooses("data-rewritten-after-open", codes=ERROR, over=REWRITES)
 def data_rewritten(f: LifecycleBuilder, value: tuple[bytes, int]) -> None:
     """The bytes of the requested tensor are overwritten: $slug."""
     new, at = value
@@ -229,7 +227,7 @@ def data_rewritten(f: LifecycleBuilder, value: tuple[bytes, int]) -> None:
     f.expect(B[:at] + new + B[at + len(new) :], "new")
 
 
-@chooses("data-rewritten-after-open", options=OLD_NEW)
+@chooses("data-rewritten-after-open", codes=ERROR)
 def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
     """The bytes of a tensor are overwritten after another tensor has been read."""
     file = open_pair(f)
@@ -239,7 +237,7 @@ def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
     f.expect(NEW, "new")
 
 
-@chooses("header-rewritten-after-open", options=OLD_NEW)
+@chooses("header-rewritten-after-open", codes=ERROR)
 def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
     """The header is overwritten with one of the same length that swaps the ranges of two tensors."""
     file = open_pair(f)
@@ -248,7 +246,7 @@ def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
     f.expect(A, "new")
 
 
-@chooses("header-rewritten-after-open", options=OLD_NEW)
+@chooses("header-rewritten-after-open", codes=ERROR)
 def header_with_another_dtype(f: LifecycleBuilder) -> None:
     """The header is overwritten with one of the same length that has a different dtype of the same width."""
     file = open_pair(f)
@@ -279,7 +277,7 @@ def of_four(f: FileBuilder) -> bytes:
     return f.render()
 
 
-@chooses("replaced-after-open", options=OLD_NEW, importance="high")
+@chooses("replaced-after-open", codes=ERROR, importance="high")
 def replaced_by_other_values(f: LifecycleBuilder) -> None:
     """Another file of the same layout is renamed over the open file."""
     open_pair(f)
@@ -288,7 +286,7 @@ def replaced_by_other_values(f: LifecycleBuilder) -> None:
     f.expect(NEW, "new")
 
 
-@chooses("replaced-after-open", options=OLD_NEW, importance="high")
+@chooses("replaced-after-open", codes=ERROR, importance="high")
 def replaced_by_another_order(f: LifecycleBuilder) -> None:
     """The new file has its tensors in the opposite order, so the old offsets point to the wrong tensor."""
     open_pair(f)
@@ -297,7 +295,7 @@ def replaced_by_another_order(f: LifecycleBuilder) -> None:
     f.expect(NEW, "new")
 
 
-@chooses("replaced-after-open", options=OLD_NEW, importance="high")
+@chooses("replaced-after-open", codes=ERROR, importance="high")
 def replaced_by_a_shorter_file(f: LifecycleBuilder) -> None:
     """The new file is shorter, and its tensor has a different dtype and shape."""
     open_pair(f)
@@ -306,7 +304,7 @@ def replaced_by_a_shorter_file(f: LifecycleBuilder) -> None:
     f.expect(b"\x33" * 4, "new", dtype="U8", shape=[4])
 
 
-@chooses("replaced-after-open", options=OLD_NEW)
+@chooses("replaced-after-open", codes=ERROR)
 def replaced_by_a_longer_header(f: LifecycleBuilder) -> None:
     """The new file has a longer header before the same tensors, so the old offsets point into the header."""
     open_pair(f)
@@ -359,7 +357,7 @@ def opened_again_after_rewriting(f: LifecycleBuilder) -> None:
     f.expect(NEW)
 
 
-@chooses("unlinked-after-open", options=ELSEWHERE, over={"before-reading": "", "between-two": "a"})
+@chooses("unlinked-after-open", codes=ERROR, over={"before-reading": "", "between-two": "a"})
 def unlinked(f: LifecycleBuilder, before: str) -> None:
     """The open file is deleted ($slug)."""
     open_pair(f)
@@ -379,12 +377,7 @@ def taken_before_the_file_was(f: LifecycleBuilder, replaced: bool) -> None:
         f.unlink()
 
 
-@chooses(
-    "rewritten-after-taken",
-    "DAT-07",
-    options={"old": ACCEPT, "new": ACCEPT},
-    over={"small": 8, "large": 64 * 1024},
-)
+@chooses("rewritten-after-taken", "DAT-07", over={"small": 8, "large": 64 * 1024})
 def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) -> None:
     """The bytes of a tensor ($slug) are overwritten after it was returned."""
     f.tensor("b", "U8", [size], b"\x22" * size)

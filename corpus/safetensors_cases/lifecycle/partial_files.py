@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from safetensors_corpus.author.actions import LifecycleBuilder
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder
 
-from .open_files import OLD_NEW, A, data_start, exchanged, of_four, open_pair, pair
+from .open_files import ERROR, A, data_start, exchanged, of_four, open_pair, pair
 
 PART = 64 * 1024
 """Size in bytes of each tensor in the file that spans many pages. It is larger than a typical memory page."""
-CUT: Options = {"error": reject("API_TRUNCATED"), "old": ACCEPT}
-CUT_ELSEWHERE: Options = {"tensor": ACCEPT, "error": reject("API_TRUNCATED")}
 REPORT = "https://github.com/NVIDIA/TensorRT-LLM/issues/17368"
 STAGES = ("nothing", "part-of-the-length", "part-of-the-header", "header", "part-of-the-data")
 
@@ -105,7 +103,7 @@ def truncated_and_written_anew(f: LifecycleBuilder) -> None:
     f.expect(b"\x33" * 4, dtype="U8", shape=[4])
 
 
-@chooses("header-rewritten-after-open", options=OLD_NEW, importance="high")
+@chooses("header-rewritten-after-open", codes=ERROR, importance="high")
 def truncated_and_written_anew_while_open(f: LifecycleBuilder) -> None:
     """The open file is emptied and rewritten with a header that swaps the ranges of the tensors."""
     file = open_pair(f)
@@ -139,7 +137,7 @@ CUTS = {f"{place}-{file}": (file, place) for file in BOTH for place in PLACES}
 
 @chooses(
     "truncated-after-open",
-    options=CUT,
+    codes="API_TRUNCATED",
     level="should",
     importance="critical",
     issue=REPORT,
@@ -153,7 +151,7 @@ def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:
     f.read("b")
 
 
-@chooses("truncated-after-open", options=CUT, level="should", importance="high", over=BOTH)
+@chooses("truncated-after-open", codes="API_TRUNCATED", level="should", importance="high", over=BOTH)
 def cut_between_two_tensors(f: LifecycleBuilder, file: str) -> None:
     """The file ($slug) is truncated after one tensor was read and before the next is requested."""
     open_two(f, file)
@@ -162,7 +160,7 @@ def cut_between_two_tensors(f: LifecycleBuilder, file: str) -> None:
     f.read("b")
 
 
-@chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE, over=BOTH)
+@chooses("changed-elsewhere-after-open", "API-11", codes="API_TRUNCATED", over=BOTH)
 def cut_behind_the_tensor(f: LifecycleBuilder, file: str) -> None:
     """The file ($slug) is truncated after the end of the requested tensor, which stays complete."""
     open_two(f, file)
@@ -170,7 +168,7 @@ def cut_behind_the_tensor(f: LifecycleBuilder, file: str) -> None:
     f.read("a")
 
 
-@chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE)
+@chooses("changed-elsewhere-after-open", "API-11", codes="API_TRUNCATED")
 def cut_and_restored(f: LifecycleBuilder) -> None:
     """The file is truncated, and the bytes are restored before the tensor is requested."""
     open_two(f, "small")

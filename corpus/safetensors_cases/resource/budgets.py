@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import RecipeBuilder, pattern
 from safetensors_corpus.author.parts import powers
 
@@ -140,12 +140,7 @@ def large_dimension_of_nothing(f: RecipeBuilder, value: list[int]) -> None:
     constant_cost(f)
 
 
-@chooses(
-    "large-dimension",
-    "LIM-02",
-    options={"accept": ACCEPT, "reject": reject("SHP_OVERFLOW")},
-    importance="high",
-)
+@chooses("large-dimension", "LIM-02", codes="SHP_OVERFLOW", importance="high")
 def dimension_2p63_of_nothing(f: RecipeBuilder) -> None:
     """A tensor has 2^63 empty rows, which must not cost anything."""
     f.header("{", entry("w", "U8", [2**63, 0], 0, 0), "}")
@@ -268,11 +263,7 @@ Filling = Callable[[RecipeBuilder, int], None]
 DEMANDED = {"1mb": MEGABYTE, "5mb": 5 * MEGABYTE, "25mb": 25 * MEGABYTE}
 """Sizes that every reader should accept (LIM-01)."""
 ALL = DEMANDED | {"100mb": CAP}
-HEADER_CAP: Options = {"accept": ACCEPT, "reject": reject("FRM_HEADER_OVER_LIMIT")}
-LARGE_FIELD: Options = {
-    "ignore": ACCEPT,
-    "reject": reject("ENT_UNKNOWN_FIELD", "FRM_HEADER_OVER_LIMIT", "LIM_MEMORY", "LIM_TIME"),
-}
+LARGE_FIELD = ("ENT_UNKNOWN_FIELD", "FRM_HEADER_OVER_LIMIT", "LIM_MEMORY", "LIM_TIME")
 
 
 def spaces(f: RecipeBuilder, size: int) -> None:
@@ -337,7 +328,7 @@ def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
 @chooses(
     "header-cap",
     "LIM-03 LIM-04",
-    options=HEADER_CAP,
+    codes="FRM_HEADER_OVER_LIMIT",
     importance="high",
     over={f"{what}-100mb": (fill, CAP) for what, fill in FILLINGS.items()}
     | {
@@ -378,7 +369,7 @@ def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
 @chooses(
     "high-rank",
     "LIM-03 LIM-04",
-    options={"accept": ACCEPT, "reject": reject("LIM_RANK", "FRM_HEADER_OVER_LIMIT", "LIM_MEMORY")},
+    codes=("LIM_RANK", "FRM_HEADER_OVER_LIMIT", "LIM_MEMORY"),
     importance="high",
     heavy=True,
     over=ALL,
@@ -394,12 +385,7 @@ def one_long_shape(f: RecipeBuilder, value: int) -> None:
 
 
 @chooses(
-    "large-ignored-field",
-    "ENT-04 LIM-03 LIM-04",
-    options=LARGE_FIELD,
-    importance="high",
-    heavy=True,
-    over=ALL,
+    "large-ignored-field", "ENT-04 LIM-03 LIM-04", codes=LARGE_FIELD, importance="high", heavy=True, over=ALL
 )
 def ignored_array(f: RecipeBuilder, value: int) -> None:
     """An array of numbers in an unknown field fills a header of $value bytes.
@@ -414,11 +400,7 @@ def ignored_array(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "duplicate-tensor-names",
     "LIM-03 LIM-04",
-    options={
-        "reject": reject("HDR_DUP_KEY", "OFF_OVERLAP", "FRM_HEADER_OVER_LIMIT"),
-        "last-wins": ACCEPT,
-        "first-wins": ACCEPT,
-    },
+    codes=("HDR_DUP_KEY", "OFF_OVERLAP", "FRM_HEADER_OVER_LIMIT"),
     importance="high",
     heavy=True,
     over=ALL,
@@ -440,7 +422,7 @@ def one_name_again_and_again(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "entry-as-array",
     "LIM-03 LIM-04",
-    options={"reject": reject("ENT_NOT_OBJECT", "FRM_HEADER_OVER_LIMIT"), "accept": ACCEPT},
+    codes=("ENT_NOT_OBJECT", "FRM_HEADER_OVER_LIMIT"),
     importance="high",
     heavy=True,
     over=ALL,

@@ -6,7 +6,7 @@ of error messages.
 
 from __future__ import annotations
 
-from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import RecipeBuilder
 
 from .budgets import ALL, BYTES_MISSING, LARGE_FIELD, MEGABYTE, READ, counted_byte, entry, linear_cost
@@ -46,7 +46,7 @@ def _one_byte(f: RecipeBuilder) -> None:
 @chooses(
     "deep-nesting",
     "LIM-08",
-    options={"reject": reject(*TOO_DEEP), "accept": ACCEPT},
+    codes=TOO_DEEP,
     importance="critical",
     over={f"{what}-{slug}": (unit, n) for what, unit in UNITS.items() for slug, n in COUNTS.items()},
 )
@@ -124,7 +124,7 @@ def digits_in_offset(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "long-number",
     "HDR-18",
-    options={"reject": reject("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD", "LIM_TIME"), "skip": ACCEPT},
+    codes=("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD", "LIM_TIME"),
     importance="high",
     over=DIGITS,
 )
@@ -139,7 +139,7 @@ def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     _one_byte(f)
 
 
-@chooses("large-ignored-field", "LIM-08 HDR-18", options=LARGE_FIELD, over={"1mb": MEGABYTE - 100})
+@chooses("large-ignored-field", "LIM-08 HDR-18", codes=LARGE_FIELD, over={"1mb": MEGABYTE - 100})
 def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     """A number in an unknown field has $value zeros between its decimal point and its last digit.
 
@@ -187,7 +187,7 @@ def string_without_end(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "large-ignored-field",
     "LIM-04 LIM-08",
-    options=LARGE_FIELD,
+    codes=LARGE_FIELD,
     heavy=True,
     over={"1mb": MEGABYTE, "10mb": 10 * MEGABYTE},
 )
@@ -203,12 +203,7 @@ def distinct_unknown_fields(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@chooses(
-    "long-name",
-    "LIM-08",
-    options={"accept": ACCEPT, "reject": reject("LIM_NAME", "FRM_HEADER_OVER_LIMIT")},
-    over=ALL,
-)
+@chooses("long-name", "LIM-08", codes=("LIM_NAME", "FRM_HEADER_OVER_LIMIT"), over=ALL)
 def long_name(f: RecipeBuilder, value: int) -> None:
     """The name of the only tensor fills a header of $value bytes."""
     f.header('{"')
@@ -254,7 +249,7 @@ def names_with_long_common_prefix(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "many-tensors",
     "LIM-04",
-    options={"accept": ACCEPT, "reject": reject("LIM_TENSORS", "LIM_MEMORY", "LIM_TIME")},
+    codes=("LIM_TENSORS", "LIM_MEMORY", "LIM_TIME"),
     over={
         "empty-100000": (0, 100_000),
         "empty-1000000": (0, 1_000_000),
@@ -276,12 +271,7 @@ def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
     linear_cost(f)
 
 
-@chooses(
-    "much-metadata",
-    "LIM-04",
-    options={"accept": ACCEPT, "reject": reject("LIM_METADATA", "LIM_MEMORY", "LIM_TIME")},
-    over=COUNTS,
-)
+@chooses("much-metadata", "LIM-04", codes=("LIM_METADATA", "LIM_MEMORY", "LIM_TIME"), over=COUNTS)
 def metadata_keys(f: RecipeBuilder, value: int) -> None:
     """The header has one tensor and a metadata map with $value keys."""
     f.header('{"__metadata__":{', {"each": '"key{i}":"value"', "count": value, "separator": ","}, "},")
@@ -290,13 +280,7 @@ def metadata_keys(f: RecipeBuilder, value: int) -> None:
     counted_byte(f)
 
 
-@chooses(
-    "high-rank",
-    "LIM-08",
-    options={"accept": ACCEPT, "reject": reject("LIM_RANK")},
-    importance="high",
-    over=COUNTS,
-)
+@chooses("high-rank", "LIM-08", codes="LIM_RANK", importance="high", over=COUNTS)
 def rank(f: RecipeBuilder, value: int) -> None:
     """A tensor has $value dimensions, all of which are 1."""
     f.header('{"w":{"dtype":"U8","shape":[1')

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder, pattern
 from safetensors_corpus.author.parts import PLACES, powers, rare, three_tensors
 from safetensors_reference.rules.dtypes import DTYPE_BITS
@@ -18,8 +18,7 @@ Spelled = tuple[str, int]
 MAX = 2**64 - 1
 SCALARS = ("U8", "F16", "F32", "C64")
 LARGE = powers("2p48-plus-1", "2p53", "2p53-plus-1", "2p63-less-1", "2p63", "2p64-less-1")
-HIGH_RANK: Options = {"accept": ACCEPT, "reject": reject("LIM_RANK")}
-LARGE_OPTIONS: Options = {"accept": ACCEPT, "reject": reject("SHP_OVERFLOW", "ENT_BAD_INTEGER")}
+TOO_LARGE = ("SHP_OVERFLOW", "ENT_BAD_INTEGER")
 ONES = ",".join(["1"] * 300)
 SPACED = " ,\t".join(["1"] * 300)
 
@@ -76,7 +75,7 @@ def thirty_two_dimensions_of(f: FileBuilder, value: list[int]) -> None:
 @chooses(
     "high-rank",
     "SHP-10",
-    options=HIGH_RANK,
+    codes="LIM_RANK",
     importance="high",
     over=(33, 64, 65, 256, 1000, 30_000),
     bugs={"30000": ("FB-202",)},
@@ -95,9 +94,7 @@ def empty_beside(f: FileBuilder, value: int) -> None:
     f.tensor("w", "F32", [0, value])
 
 
-@chooses(
-    "large-dimension", "SHP-11 SHP-04", options=LARGE_OPTIONS, over=LARGE, bugs={"2p53-plus-1": ("FB-67",)}
-)
+@chooses("large-dimension", "SHP-11 SHP-04", codes=TOO_LARGE, over=LARGE, bugs={"2p53-plus-1": ("FB-67",)})
 def large_behind_zero(f: FileBuilder, value: int) -> None:
     """A tensor of shape [0, $value] is empty and has one very large dimension.
 
@@ -106,9 +103,7 @@ def large_behind_zero(f: FileBuilder, value: int) -> None:
     f.tensor("w", "U8", [0, value])
 
 
-@chooses(
-    "large-dimension", "SHP-11 SHP-04", options=LARGE_OPTIONS, over={"2p53-plus-1": 2**53 + 1, "max": MAX}
-)
+@chooses("large-dimension", "SHP-11 SHP-04", codes=TOO_LARGE, over={"2p53-plus-1": 2**53 + 1, "max": MAX})
 def large_before_zero(f: FileBuilder, value: int) -> None:
     """A tensor of shape [$value, 0] is empty and has one very large dimension."""
     f.tensor("w", "U8", [value, 0])
@@ -122,7 +117,7 @@ MANY = {
 }
 
 
-@chooses("high-rank", "SHP-10", options=HIGH_RANK, over=MANY)
+@chooses("high-rank", "SHP-10", codes="LIM_RANK", over=MANY)
 def many(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     """A shape consists of 300 ones, followed by $slug."""
     shape = [1] * 300 + value[1]

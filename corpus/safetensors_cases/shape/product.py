@@ -19,7 +19,7 @@ Sized = tuple[str, list[int], int]
 @chooses(
     "zero-dim-overflow",
     "SHP-06",
-    options={"reject": OVERFLOW, "accept": ACCEPT, "by-position": ACCEPT},
+    codes="SHP_OVERFLOW",
     over={
         "0-2p32-2p33": [0, 2**32, 2**33],
         "0-2p33-2p32": [0, 2**33, 2**32],
@@ -50,9 +50,7 @@ def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
 
 
 @chooses(
-    "zero-dim-overflow",
-    "SHP-06",
-    options={"reject": OVERFLOW, "accept": ACCEPT, "by-position": OVERFLOW},
+    "zero-dim-overflow", "SHP-06", options={"reject": OVERFLOW, "accept": ACCEPT, "by-position": OVERFLOW}
 )
 def overflow_before_zero_beside_tensor(f: FileBuilder) -> None:
     """The product of the second dimensions overflows before a zero dimension is reached."""

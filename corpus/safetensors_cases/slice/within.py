@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from safetensors_corpus.author.actions import SliceBuilder, ask_numbers, numbers
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import pattern
 from safetensors_corpus.author.parts import rare
 
 S = slice
-OUT = reject("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
-NOT_OFFERED = reject("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
+OUT = ("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
+NOT_OFFERED = ("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
 Indices = dict[str, tuple[Any, ...]]
 """Slug -> index."""
 
@@ -377,7 +377,7 @@ INSIDE = {
 }
 
 
-@rejects("API-08", codes=NOT_OFFERED.codes, importance="high", over=INSIDE)
+@rejects("API-08", codes=NOT_OFFERED, importance="high", over=INSIDE)
 def packed_inside_byte(f: SliceBuilder, part: Part) -> None:
     """The request selects a part of a packed tensor that starts or ends inside a byte: $slug."""
     _ask(f, part)
@@ -387,16 +387,15 @@ BEYOND = {
     "f4-rows": Part("F4", [4, 4], (S(2, 6),), [2, 4], (S(4, 8),)),
     "f4-in-row": Part("F4", [8], (S(4, 10),), [4], (S(2, 4),)),
 }
-FAR: Options = {"numpy": ACCEPT, "error": OUT}
 
 
-@chooses("slice-packed", "API-06 API-09", options=FAR, importance="high", over=BEYOND)
+@chooses("slice-packed", "API-06 API-09", codes=OUT, importance="high", over=BEYOND)
 def packed_beyond(f: SliceBuilder, part: Part) -> None:
     """A range of a packed tensor extends beyond the dimension: $slug."""
     _ask(f, part)
 
 
-@rejects("API-09", codes=OUT.codes, importance="high")
+@rejects("API-09", codes=OUT, importance="high")
 def packed_integer_outside(f: SliceBuilder) -> None:
     """The request selects row 4 of a packed tensor that has only rows 0 to 3."""
     _ask(f, Part("F4", [4, 4], (4,)))
@@ -408,13 +407,13 @@ STEPPED = {
 }
 
 
-@chooses("slice-packed", "API-05", options={"numpy": ACCEPT, "error": NOT_OFFERED}, over=STEPPED)
+@chooses("slice-packed", "API-05", codes=NOT_OFFERED, over=STEPPED)
 def packed_step(f: SliceBuilder, part: Part) -> None:
     """The request selects every second or third row of a packed tensor whose rows share no bytes: $slug."""
     _ask(f, part)
 
 
-@rejects("API-08", codes=NOT_OFFERED.codes, importance="high")
+@rejects("API-08", codes=NOT_OFFERED, importance="high")
 def packed_step_inside_byte(f: SliceBuilder) -> None:
     """The request selects every second element of a packed tensor, where two elements share each byte."""
     _ask(f, Part("F4", [8], (S(0, 8, 2),)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.write import WriteBuilder
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
@@ -234,7 +234,7 @@ def disk_full_behind_a_link(f: WriteBuilder) -> None:
     f.properties = ["target-unchanged"]
 
 
-@chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
+@chooses("missing-folder", codes="IO_ERROR", level="must")
 def missing_folder(f: WriteBuilder) -> None:
     """The folder of the target does not exist."""
     f.target = "missing-folder"
@@ -242,14 +242,14 @@ def missing_folder(f: WriteBuilder) -> None:
     f.properties = ["target-unchanged"]
 
 
-@chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
+@chooses("missing-folder", codes="IO_ERROR", level="must")
 def missing_folder_for_no_tensors(f: WriteBuilder) -> None:
     """The folder of the target does not exist, and there are no tensors to save."""
     f.target = "missing-folder"
     f.properties = ["target-unchanged"]
 
 
-@chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
+@chooses("missing-folder", codes="IO_ERROR", level="must")
 def missing_folder_for_three_tensors(f: WriteBuilder) -> None:
     """The folder of the target does not exist, and there are three tensors to save."""
     f.target = "missing-folder"

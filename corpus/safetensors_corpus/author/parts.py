@@ -33,10 +33,8 @@ LONE_MAPS = {
     rb'{"\ude00\ud83d":"b"}': {"\ude00\ud83d": "b"},
 }
 """Maps the JSON text of metadata to the map that the text represents. Lone surrogates are kept."""
-LONE_OPTIONS: Options = {
-    "reject": reject("HDR_NOT_JSON", "HDR_NOT_UTF8"), "keep": ACCEPT, "replace": ACCEPT
-}  # fmt: skip
-"""Options of the choice ``lone-surrogates``."""
+LONE_CODES = ("HDR_NOT_JSON", "HDR_NOT_UTF8")
+"""Codes of the choice ``lone-surrogates``."""
 RARE: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 """Options of the choice ``rare-ignored-values``."""
 COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64")
