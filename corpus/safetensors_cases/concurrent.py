@@ -15,7 +15,7 @@ from safetensors_corpus.author.case import accepts, chooses
 
 THREADS = "API-16 DAT-06"
 PROCESSES = "API-20 DAT-06"
-FORKED = ("IO_ERROR", "API_CLOSED")
+FORKED = "IO_ERROR API_CLOSED"
 FORK = "opened-before-fork"
 SEEK = "https://github.com/ooples/AiDotNet.Tensors/pull/258"
 NAMES = "abcdefgh"

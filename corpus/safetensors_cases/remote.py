@@ -13,11 +13,11 @@ from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.author.parts import card_header, stretched_header
 from safetensors_corpus.server import Behaviour
 
-CHANGED = ("IO_ERROR", "API_TRUNCATED")
+CHANGED = "IO_ERROR API_TRUNCATED"
 CHANGED_TO_NONE: Options = {
     "old": ACCEPT,
-    "new": reject("FRM_TOO_SHORT", "HDR_NOT_JSON", "OFF_OUT_OF_BOUNDS"),
-    "error": reject(*CHANGED),
+    "new": reject("FRM_TOO_SHORT HDR_NOT_JSON OFF_OUT_OF_BOUNDS"),
+    "error": reject(CHANGED),
 }
 LONG = 140_000
 """Header size in bytes that is larger than a typical first request."""
@@ -86,7 +86,7 @@ CUT = (99_994, 99_995, 99_997, 99_999, 100_000)
 LENGTHS = sorted({*EDGES, *CUT, 99_992, 99_993, LONG})
 
 
-@accepts("LIM-10 NET-01", importance="high", over=LENGTHS, bugs={str(n): ("FB-93",) for n in CUT})
+@accepts("LIM-10 NET-01", importance="high", over=LENGTHS, bugs={str(n): "FB-93" for n in CUT})
 def header_of(f: RemoteBuilder, length: int) -> None:
     """The header has $value bytes and is invalid JSON without its last byte.
 
@@ -96,7 +96,7 @@ def header_of(f: RemoteBuilder, length: int) -> None:
     stretched_header(f, length)
 
 
-@accepts("LIM-10 MET-04", importance="high", bugs=("FB-93",))
+@accepts("LIM-10 MET-04", importance="high", bugs="FB-93")
 def model_card_up_to_the_first_piece(f: RemoteBuilder) -> None:
     """A long model card in the metadata makes the header 99,997 bytes long."""
     card_header(f, 99_997)
@@ -105,9 +105,7 @@ def model_card_up_to_the_first_piece(f: RemoteBuilder) -> None:
 CLAIMS = {"one-byte-more": 3, "a-mebibyte": 1 << 20, "a-tebibyte": 1 << 40, "the-most": (1 << 63) - 1}
 
 
-@rejects(
-    "FRM-04 LIM-10", codes=("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT"), importance="high", over=CLAIMS
-)
+@rejects("FRM-04 LIM-10", codes="FRM_HEADER_PAST_EOF FRM_HEADER_OVER_LIMIT", importance="high", over=CLAIMS)
 def header_longer_than_the_file(f: RemoteBuilder, length: int) -> None:
     """The length prefix claims a header that is longer than the whole file: $slug."""
     f.header, f.length = b"{}", length
@@ -176,9 +174,7 @@ def server(f: RemoteBuilder, behaviour: Behaviour) -> None:
     f.server = behaviour
 
 
-@rejects(
-    "FRM-04 NET-01", codes=("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT", "IO_ERROR"), importance="high"
-)
+@rejects("FRM-04 NET-01", codes="FRM_HEADER_PAST_EOF FRM_HEADER_OVER_LIMIT IO_ERROR", importance="high")
 def page_in_place_of_the_file(f: RemoteBuilder) -> None:
     """The server sends an HTML page instead of the file, as gateways and login pages do.
 

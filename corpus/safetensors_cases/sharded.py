@@ -120,7 +120,7 @@ def tensor_names(f: ShardedBuilder, names: tuple[str, ...]) -> None:
     f.tensors(names)
 
 
-@accepts("WRT-16 IDX-17", level="should", bugs=("FB-41",))
+@accepts("WRT-16 IDX-17", level="should", bugs="FB-41")
 def parts_of_one_storage(f: ShardedBuilder) -> None:
     """Four tensors share a storage but no bytes, like the parts of a flat buffer.
 
@@ -179,7 +179,7 @@ def metadata_from_another_index(f: ShardedBuilder, size: str) -> None:
     "IDX-17",
     codes="WRT_UNSUPPORTED_DTYPE",
     level="must",
-    bugs=("FB-96",),
+    bugs="FB-96",
     over={"one-file": 1 << 20, "two-shards": 32},
 )
 def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
@@ -293,9 +293,7 @@ OTHERS = {
 }
 
 
-@accepts(
-    "IDX-20", importance="high", over=OTHERS, bugs={"variant": ("FB-225",), "suffix-behind": ("FB-226",)}
-)
+@accepts("IDX-20", importance="high", over=OTHERS, bugs={"variant": "FB-225", "suffix-behind": "FB-226"})
 def other_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
     """The folder contains files that do not belong to the saved model, and they must stay: $slug."""
     for name in names:
@@ -311,7 +309,7 @@ LEADS = {
 }
 
 
-@accepts("IDX-20 IDX-04", importance="critical", over=LEADS, bugs=("FB-100",))
+@accepts("IDX-20 IDX-04", importance="critical", over=LEADS, bugs="FB-100")
 def index_leads_outside(f: ShardedBuilder, shard: str) -> None:
     """The index of an earlier model maps its tensors to a file outside the folder: $slug.
 
@@ -328,7 +326,7 @@ def index_leads_outside(f: ShardedBuilder, shard: str) -> None:
     f.tensors("abcd")
 
 
-@accepts("IDX-20 IDX-04", importance="critical", bugs=("FB-100",))
+@accepts("IDX-20 IDX-04", importance="critical", bugs="FB-100")
 def index_leads_to_a_new_file(f: ShardedBuilder) -> None:
     """The index of an earlier model maps a tensor to a nonexistent path outside the folder."""
     f.folder.shard("../outside/other.safetensors", "x")

@@ -6,7 +6,7 @@ from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.author.parts import ENTRY, LONE_CODES, header_text, named_with_escapes
 
-BAD = ("HDR_NOT_JSON", "HDR_NOT_UTF8")
+BAD = "HDR_NOT_JSON HDR_NOT_UTF8"
 C0 = "".join(chr(n) for n in range(32))
 C0_ESCAPED = "".join(f"\\u{n:04x}" for n in range(32))
 
@@ -45,10 +45,10 @@ def escape_in_field_names(f: FileBuilder) -> None:
 )
 @rejects(
     "HDR-15",
-    codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"),
+    codes="HDR_NOT_JSON HDR_NOT_UTF8",
     over={"hex-byte": r"\x41", "upper-case-u": r"\U0041", "three-digits": r"\u041", "plus-sign": r"\u+041"},
 )
-@rejects("HDR-07 HDR-15", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"quote-missing": "\\"})
+@rejects("HDR-07 HDR-15", codes="HDR_NOT_JSON HDR_NOT_UTF8", over={"quote-missing": "\\"})
 def escape_text(f: FileBuilder, value: str) -> None:
     """A tensor name ends in `$value`, which is invalid in JSON or has no defined meaning.
 
@@ -111,7 +111,7 @@ def low_surrogate(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "HDR-15",
-    codes=(*BAD, "ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD", "DTY_UNKNOWN"),
+    codes=f"{BAD} ENT_MISSING_FIELD ENT_UNKNOWN_FIELD DTY_UNKNOWN",
     over={
         "dtype": ENTRY.replace("F32", r"\F32"),
         "dtype-name": ENTRY.replace("dtype", r"\dtype"),
@@ -139,7 +139,7 @@ def backslash_before_raw(f: FileBuilder, value: str) -> None:
     header_text(f, f'{{"a\\{value}b":ENTRY}}')
 
 
-@rejects("HDR-14", codes=("HDR_NOT_JSON", "DTY_UNKNOWN"), over={"tab": "\t", "nul": "\0"})
+@rejects("HDR-14", codes="HDR_NOT_JSON DTY_UNKNOWN", over={"tab": "\t", "nul": "\0"})
 def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
     """A dtype ends with an unescaped control character: $slug.
 

@@ -128,7 +128,7 @@ def text(f: IndexBuilder, value: str) -> None:
     two(f, Template(value).substitute(a=A, b=B, e=B.replace("a", "\\u0061")))
 
 
-@accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
+@accepts("IDX-01 IDX-15", importance="high", bugs="FB-103 FB-223")
 def consolidated_beside_shards(f: IndexBuilder) -> None:
     """The folder of the shards also contains weights files that the index does not name.
 
@@ -140,7 +140,7 @@ def consolidated_beside_shards(f: IndexBuilder) -> None:
     f.shard("model.safetensors", "a", "b", "d")
 
 
-@accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
+@accepts("IDX-01 IDX-15", importance="high", bugs="FB-103 FB-223")
 def stray_shard(f: IndexBuilder) -> None:
     """The folder contains a third shard from an earlier version, which the index does not name."""
     two(f)
@@ -161,7 +161,7 @@ def broken_file_beside_shards(f: IndexBuilder) -> None:
     importance="high",
     issue="https://github.com/sgl-project/sglang/pull/32279",
     over={"first": 0, "last": 1},
-    bugs=("FB-101",),
+    bugs="FB-101",
 )
 def shard_missing(f: IndexBuilder, place: int) -> None:
     """The $slug of two shards does not exist."""
@@ -216,7 +216,7 @@ def shard_empty_file(f: IndexBuilder) -> None:
     codes="IDX_TENSOR_MISSING",
     importance="high",
     issue="https://github.com/huggingface/huggingface_hub/issues/4725",
-    bugs=("FB-95",),
+    bugs="FB-95",
 )
 def tensor_in_other_shard(f: IndexBuilder) -> None:
     """The index maps a tensor to one shard, but a different shard contains it."""
@@ -256,7 +256,7 @@ CLAIMED = {
 }
 
 
-@rejects("IDX-09 IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=CLAIMED, bugs=("FB-95",))
+@rejects("IDX-09 IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=CLAIMED, bugs="FB-95")
 def claimed(f: IndexBuilder, name: str) -> None:
     """The index names a tensor that no shard contains: $slug.
 
@@ -288,7 +288,7 @@ def named_otherwise(f: IndexBuilder, names: tuple[str, str]) -> None:
     codes="IDX_TENSOR_UNINDEXED",
     importance="high",
     over={"first": A, "last": B},
-    bugs=("FB-73", "FB-206"),
+    bugs="FB-73 FB-206",
 )
 def surplus(f: IndexBuilder, place: str) -> None:
     """The $slug shard contains a tensor that the index does not name."""
@@ -304,7 +304,7 @@ def surplus(f: IndexBuilder, place: str) -> None:
     importance="critical",
     issue="https://github.com/JustVugg/colibri/issues/1479",
     over={"first": A, "last": B},
-    bugs=("FB-61", "FB-102", "FB-206"),
+    bugs="FB-61 FB-102 FB-206",
 )
 def tensor_in_two_shards(f: IndexBuilder, mapped: str) -> None:
     """Two shards contain a tensor with different bytes, and the index maps it to the $slug shard.

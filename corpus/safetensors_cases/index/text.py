@@ -22,7 +22,7 @@ NOT_OBJECT = {
 }
 
 
-@rejects("IDX-01", codes=("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"), importance="high", over=NOT_OBJECT)
+@rejects("IDX-01", codes="IDX_NOT_JSON IDX_NO_WEIGHT_MAP", importance="high", over=NOT_OBJECT)
 def not_object(f: IndexBuilder, raw: str | bytes) -> None:
     """The index is not a JSON object: $slug."""
     two(f, raw)
@@ -94,7 +94,7 @@ def flat_map(f: IndexBuilder) -> None:
 VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"file":"{B}"}}'}
 
 
-@rejects("IDX-01", codes=("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"), importance="high", over=VALUES)
+@rejects("IDX-01", codes="IDX_NO_WEIGHT_MAP IDX_BAD_FILENAME", importance="high", over=VALUES)
 def shard_is(f: IndexBuilder, value: str) -> None:
     """The index maps a tensor to something that is not a string: $slug."""
     two(f, WHOLE.replace(f'"{B}"', value))
@@ -102,7 +102,7 @@ def shard_is(f: IndexBuilder, value: str) -> None:
 
 @rejects(
     "IDX-12",
-    codes=("HDR_DUP_KEY", "IDX_TENSOR_DUPLICATE", "IDX_SHARD_MISSING", "IDX_BAD_FILENAME"),
+    codes="HDR_DUP_KEY IDX_TENSOR_DUPLICATE IDX_SHARD_MISSING IDX_BAD_FILENAME",
     importance="high",
     over={
         "to-other-shard-last": f'"b":"{B}","a":"{A}","b":"{A}"',
@@ -143,7 +143,7 @@ def two_weight_maps(f: IndexBuilder, maps: tuple[str, str]) -> None:
 
 
 META = {"absent": f"{{{MAP}}}", "without-total-size": f'{{"metadata":{{}},{MAP}}}'}
-OPEN = ("UNCLASSIFIED", "IDX_SIZE_MISMATCH")
+OPEN = "UNCLASSIFIED IDX_SIZE_MISMATCH"
 
 
 @chooses("index-metadata", codes=OPEN, over=META)
@@ -199,7 +199,7 @@ def metadata_with_more(f: IndexBuilder) -> None:
 @chooses(
     "foreign-errors",
     "IDX-02",
-    codes=("IDX_NOT_JSON", "UNCLASSIFIED"),
+    codes="IDX_NOT_JSON UNCLASSIFIED",
     over={"in-metadata": f'16,"total_parameters":{"9" * 5000}', "nested": f'16,"by":{{"a":[{"9" * 5000}]}}'},
 )
 def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
@@ -222,7 +222,7 @@ def unknown_member(f: IndexBuilder, raw: str) -> None:
     two(f, raw)
 
 
-@chooses("index-empty-map", codes=("IDX_NO_WEIGHT_MAP", "UNCLASSIFIED"))
+@chooses("index-empty-map", codes="IDX_NO_WEIGHT_MAP UNCLASSIFIED")
 def empty_map(f: IndexBuilder) -> None:
     """The map is empty, although a shard exists in the folder."""
     f.shard(A, "a")
@@ -232,7 +232,7 @@ def empty_map(f: IndexBuilder) -> None:
 REAL_SIZES = {"13-5-mb": 13_500_000, "20-1-mb": 20_100_000, "23-5-mb": 23_500_000}
 
 
-@accepts("IDX-13 IDX-01", heavy=True, over=REAL_SIZES, bugs={"20-1-mb": ("FB-92",), "23-5-mb": ("FB-92",)})
+@accepts("IDX-13 IDX-01", heavy=True, over=REAL_SIZES, bugs={"20-1-mb": "FB-92", "23-5-mb": "FB-92"})
 def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
     """The index has $value bytes, most of which are spaces before the map.
 

@@ -13,8 +13,8 @@ from safetensors_corpus.author.case import accepts, rejects
 from safetensors_corpus.author.file import FileBuilder, pattern
 from safetensors_corpus.author.parts import pad_header, powers, three_tensors
 
-ACROSS = ("OFF_OUT_OF_BOUNDS", "OFF_OVERLAP")
-FAR = ("OFF_OUT_OF_BOUNDS", "OFF_HOLE")
+ACROSS = "OFF_OUT_OF_BOUNDS OFF_OVERLAP"
+FAR = "OFF_OUT_OF_BOUNDS OFF_HOLE"
 HEADER = 128
 """Header length for cases that need to know positions in the file in advance."""
 MLX_SHORT = "https://github.com/ml-explore/mlx/issues/3409"
@@ -43,7 +43,7 @@ def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
     "OFF-04",
     codes="OFF_OUT_OF_BOUNDS",
     importance="critical",
-    bugs=("FB-03", "FB-53", "FB-71", "FB-203", "FB-218", "FB-219"),
+    bugs="FB-03 FB-53 FB-71 FB-203 FB-218 FB-219",
     issue=MLX_SHORT,
     over={"1-byte": 1, "1-element": 4, "last-tensor": 8, "all-but-1-byte": 23, "all-data": 24},
 )
@@ -56,7 +56,7 @@ def data_lacks(f: FileBuilder, value: int) -> None:
     f.cut = value
 
 
-@rejects("OFF-04", codes=ACROSS, importance="critical", over={"first": 0, "middle": 1}, bugs=("FB-53",))
+@rejects("OFF-04", codes=ACROSS, importance="critical", over={"first": 0, "middle": 1}, bugs="FB-53")
 def end_past_file(f: FileBuilder, value: int) -> None:
     """The $slug of three ranges ends past the end of the file and covers the ranges after it.
 
@@ -70,10 +70,9 @@ SIZES = powers("2p22", "2p31", "2p32", "2p32-plus-8", "2p40", "2p63-less-1", "2p
 
 @rejects(
     "OFF-04 OFF-13",
-    codes=("OFF_OUT_OF_BOUNDS", "SHP_OVERFLOW"),
+    codes="OFF_OUT_OF_BOUNDS SHP_OVERFLOW",
     importance="critical",
-    bugs=dict.fromkeys(SIZES, ("FB-03", "FB-53", "FB-63", "FB-219"))
-    | {"2p64-less-1": ("FB-03", "FB-53", "FB-63")},
+    bugs=dict.fromkeys(SIZES, "FB-03 FB-53 FB-63 FB-219") | {"2p64-less-1": "FB-03 FB-53 FB-63"},
     issue=MLX_SHORT,
     over=SIZES,
 )
@@ -92,8 +91,7 @@ BEGINS = {"just-behind": 8, **powers("2p31-less-8", "2p32", "2p40", "2p63-less-8
     "OFF-04 OFF-13",
     codes=FAR,
     importance="critical",
-    bugs=dict.fromkeys(BEGINS, ("FB-53", "FB-63", "FB-85", "FB-219"))
-    | {"2p64-less-9": ("FB-53", "FB-63", "FB-85")},
+    bugs=dict.fromkeys(BEGINS, "FB-53 FB-63 FB-85 FB-219") | {"2p64-less-9": "FB-53 FB-63 FB-85"},
     over=BEGINS,
 )
 def range_far(f: FileBuilder, value: int) -> None:
@@ -122,9 +120,9 @@ def position_in_file(f: FileBuilder, value: int) -> None:
 
 @rejects(
     "OFF-13",
-    codes=("OFF_OUT_OF_BOUNDS", "SHP_OVERFLOW"),
+    codes="OFF_OUT_OF_BOUNDS SHP_OVERFLOW",
     importance="critical",
-    bugs=("FB-03", "FB-15"),
+    bugs="FB-03 FB-15",
     issue="https://github.com/safetensors/safetensors/pull/808",
 )
 def chain_up_to_the_largest_integer(f: FileBuilder) -> None:
@@ -138,7 +136,7 @@ def chain_up_to_the_largest_integer(f: FileBuilder) -> None:
         begin += size
 
 
-@rejects("OFF-13 OFF-06", codes=("OFF_OUT_OF_BOUNDS", "OFF_OVERLAP", "SHP_OVERFLOW"), importance="critical")
+@rejects("OFF-13 OFF-06", codes="OFF_OUT_OF_BOUNDS OFF_OVERLAP SHP_OVERFLOW", importance="critical")
 def sizes_wrap_to_size_of_data(f: FileBuilder) -> None:
     """The file has sixteen ranges of 2^60 bytes and one of eight bytes, which add up to 2^64 + 8.
 
@@ -149,7 +147,7 @@ def sizes_wrap_to_size_of_data(f: FileBuilder) -> None:
         f.tensor(f"t{index}", "U8", [2**60], b"", begin=0, end=2**60)
 
 
-@rejects("OFF-07 OFF-04 OFF-01", codes=("OFF_HOLE", "OFF_OUT_OF_BOUNDS"), importance="high")
+@rejects("OFF-07 OFF-04 OFF-01", codes="OFF_HOLE OFF_OUT_OF_BOUNDS", importance="high")
 def offsets_from_start_of_file(f: FileBuilder) -> None:
     """The offsets count from the start of the file instead of the start of the data."""
     f.tensor("w", "F32", [2], begin=8 + HEADER, end=8 + HEADER + 8)
@@ -178,7 +176,7 @@ def other_format_in_last_tensor(f: FileBuilder, value: bytes) -> None:
 TRAILERS = {"line-feed": b"\n", "32-kib": b"A" * 32768, "zip": _zip(b"payload"), "pdf": PDF}
 
 
-@rejects("OFF-08", codes="OFF_TRAILING", importance="high", bugs=("FB-03", "FB-107", "FB-117"), over=TRAILERS)
+@rejects("OFF-08", codes="OFF_TRAILING", importance="high", bugs="FB-03 FB-107 FB-117", over=TRAILERS)
 def trailing(f: FileBuilder, value: bytes) -> None:
     """Bytes follow the last tensor: $slug.
 
@@ -192,7 +190,7 @@ def trailing(f: FileBuilder, value: bytes) -> None:
     "OFF-08",
     codes="OFF_TRAILING",
     importance="high",
-    bugs=("FB-03", "FB-49", "FB-107", "FB-117"),
+    bugs="FB-03 FB-49 FB-107 FB-117",
     issue="https://github.com/syoyo/safetensors-cpp/issues/1",
 )
 def trailing_4_bytes(f: FileBuilder) -> None:

@@ -15,7 +15,7 @@ OLLAMA = "https://github.com/ollama/ollama/issues/17148"
     importance="critical",
     issue=OLLAMA,
     over={"none": "[]", "one": "[0]"},
-    bugs={"none": ("FB-87",), "one": ("FB-43", "FB-87")},
+    bugs={"none": "FB-87", "one": "FB-43 FB-87"},
 )
 def offsets_too_few(f: FileBuilder, value: str) -> None:
     """The range of a tensor is $value, so it has $slug of the two offsets.
@@ -38,7 +38,7 @@ OFFSETS_FORM = {
 }
 
 
-@rejects("OFF-01", codes=("OFF_BAD_PAIR", "ENT_BAD_INTEGER"), over=OFFSETS_FORM)
+@rejects("OFF-01", codes="OFF_BAD_PAIR ENT_BAD_INTEGER", over=OFFSETS_FORM)
 def offsets_form(f: FileBuilder, value: str) -> None:
     """The range of a tensor is not a pair of integers: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
@@ -54,11 +54,11 @@ def offsets_form(f: FileBuilder, value: str) -> None:
         "half": "[0,8.5]",
         "minus-zero": "[-0,8]",
     },
-    ahead={"half": ("OFF-01",)},
+    ahead={"half": "OFF-01"},
 )
 @rejects(
     "OFF-04 SHP-07",
-    codes=("ENT_BAD_INTEGER", "OFF_OUT_OF_BOUNDS"),
+    codes="ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS",
     over={
         "2p64": f"[0,{2**64}]",
         "2p64-plus-8": f"[0,{2**64 + 8}]",
@@ -68,12 +68,12 @@ def offsets_form(f: FileBuilder, value: str) -> None:
 )
 @rejects(
     "OFF-04 SHP-07 API-14",
-    codes=("ENT_BAD_INTEGER", "OFF_OUT_OF_BOUNDS"),
+    codes="ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS",
     over={
         "400-digits": "[0," + "1" * 400 + "]",
         "400-digits-twice": "[" + "1" * 400 + "," + "1" * 399 + "9]",
     },
-    bugs=("FB-116",),
+    bugs="FB-116",
 )
 def offset_spelled(f: FileBuilder, value: str) -> None:
     """An offset is a number but not a plain integer below 2^64: $slug."""
@@ -89,13 +89,13 @@ OFFSET_TYPE = {
 }
 
 
-@rejects("OFF-01", codes=("ENT_BAD_INTEGER", "OFF_BAD_PAIR"), over=OFFSET_TYPE)
+@rejects("OFF-01", codes="ENT_BAD_INTEGER OFF_BAD_PAIR", over=OFFSET_TYPE)
 def offset_type(f: FileBuilder, value: tuple[str, int]) -> None:
     """An offset is not a number: $slug."""
     f.tensor("w", "U8", [value[1]], fields={"data_offsets": value[0]})
 
 
-@rejects("OFF-01", codes="ENT_BAD_INTEGER", importance="critical", bugs=("FB-43", "FB-62", "FB-85"))
+@rejects("OFF-01", codes="ENT_BAD_INTEGER", importance="critical", bugs="FB-43 FB-62 FB-85")
 def offset_negative(f: FileBuilder) -> None:
     """The range of a tensor is [-8, 0], which is just before the data.
 
@@ -107,7 +107,7 @@ def offset_negative(f: FileBuilder) -> None:
 
 @rejects(
     "HDR-07 OFF-02",
-    codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"),
+    codes="HDR_NOT_JSON ENT_BAD_INTEGER",
     over={"leading-zero": "[0,08]", "plus-sign": "[0,+8]"},
 )
 def offset_outside_json(f: FileBuilder, value: str) -> None:
@@ -117,9 +117,9 @@ def offset_outside_json(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "OFF-03",
-    codes=("OFF_REVERSED", "OFF_SIZE_MISMATCH", "OFF_HOLE"),
+    codes="OFF_REVERSED OFF_SIZE_MISMATCH OFF_HOLE",
     importance="critical",
-    bugs=("FB-43", "FB-53", "FB-62", "FB-87"),
+    bugs="FB-43 FB-53 FB-62 FB-87",
     issue=OLLAMA,
     over=PLACES,
 )
@@ -130,9 +130,9 @@ def offsets_swapped(f: FileBuilder, value: int) -> None:
 
 @rejects(
     "OFF-03 OFF-13",
-    codes=("OFF_REVERSED", "OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH"),
+    codes="OFF_REVERSED OFF_OUT_OF_BOUNDS OFF_SIZE_MISMATCH",
     importance="critical",
-    bugs=("FB-43", "FB-53", "FB-62"),
+    bugs="FB-43 FB-53 FB-62",
     over={
         "2p64-less-8-to-0": (2**64 - 8, 0),
         "2p64-less-4-to-4": (2**64 - 4, 4),
@@ -157,7 +157,7 @@ OFFSET_NUMBER = {
 }
 
 
-@rejects("OFF-02", ahead={"end-nearly-eight": ("OFF-01",)}, codes="ENT_BAD_INTEGER", over=OFFSET_NUMBER)
+@rejects("OFF-02", ahead={"end-nearly-eight": "OFF-01"}, codes="ENT_BAD_INTEGER", over=OFFSET_NUMBER)
 def offset_number(f: FileBuilder, value: str) -> None:
     """An offset is a number that is valid in JSON but not in a range: $slug.
 
@@ -193,7 +193,7 @@ OFFSET_TEXT = {
 }
 
 
-@rejects("HDR-07 OFF-02", codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER", "OFF_BAD_PAIR"), over=OFFSET_TEXT)
+@rejects("HDR-07 OFF-02", codes="HDR_NOT_JSON ENT_BAD_INTEGER OFF_BAD_PAIR", over=OFFSET_TEXT)
 def offset_text(f: FileBuilder, value: str) -> None:
     """An offset is not a valid JSON number: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})

@@ -49,10 +49,7 @@ def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
 
 
 @rejects(
-    "OFF-04",
-    codes=("OFF_OUT_OF_BOUNDS", "API_TRUNCATED"),
-    importance="high",
-    over=("header", "part-of-the-data"),
+    "OFF-04", codes="OFF_OUT_OF_BOUNDS API_TRUNCATED", importance="high", over=("header", "part-of-the-data")
 )
 def taken_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
     """The first tensor of a partly written file is requested; written so far: $slug.
@@ -141,7 +138,7 @@ CUTS = {f"{place}-{file}": (file, place) for file in BOTH for place in PLACES}
     level="should",
     importance="critical",
     issue=REPORT,
-    bugs={"everything-large": ("FB-111",), "the-tensor-large": ("FB-111",)},
+    bugs={"everything-large": "FB-111", "the-tensor-large": "FB-111"},
     over=CUTS,
 )
 def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:

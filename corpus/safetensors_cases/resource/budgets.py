@@ -30,7 +30,7 @@ recent Python. Of 38 readers, most read 8 to 4,096 bytes before they reject a fi
 file. These extra bytes must not make such a reader fail. A reader that reads a large header instead of
 rejecting the file because of its length exceeds the limit a hundredfold.
 """
-BYTES_MISSING = ("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH")
+BYTES_MISSING = "OFF_OUT_OF_BOUNDS OFF_SIZE_MISMATCH"
 SIXTEEN = bytes(range(1, 17))
 FAR = pattern("far", 8)
 
@@ -171,7 +171,7 @@ def _far(f: RecipeBuilder, begin: int) -> None:
         "2p32-and-8": 2**32 + 8,
         "2p40": 2**40,
     },
-    bugs={"2p31": ("FB-133", "FB-135"), "2p32": ("FB-133", "FB-135")},
+    bugs={"2p31": "FB-133 FB-135", "2p32": "FB-133 FB-135"},
 )
 def tensor_behind(f: RecipeBuilder, value: int) -> None:
     """The only tensor that the case requests begins at byte $value of the data.
@@ -187,7 +187,7 @@ def tensor_behind(f: RecipeBuilder, value: int) -> None:
     "LIM-07 API-01 OFF-14",
     importance="high",
     over=powers("2p31", "2p32", "2p40"),
-    bugs={"2p31": ("FB-135",), "2p32": ("FB-135",)},
+    bugs={"2p31": "FB-135", "2p32": "FB-135"},
 )
 def opened_only(f: RecipeBuilder, value: int) -> None:
     """A file with a tensor of $value bytes is opened, but no tensor is read.
@@ -226,7 +226,7 @@ def data_shorter_by_2p32(f: RecipeBuilder) -> None:
     cheap(f, entry("w", "U8", [2**32 + 8], 0, 2**32 + 8), data=[FAR])
 
 
-@rejects("OFF-08 OFF-14", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high")
+@rejects("OFF-08 OFF-14", codes="OFF_TRAILING OFF_HOLE", importance="high")
 def data_longer_by_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes follow the last tensor.
 
@@ -252,7 +252,7 @@ def one_byte_short(f: RecipeBuilder, value: int) -> None:
     cheap(f, entry("w", "U8", [value], 0, value), data=[{"zeros": value - 1}])
 
 
-@rejects("OFF-08 LIM-07", codes=("OFF_TRAILING", "OFF_HOLE"), over=powers("2p32", "2p40"))
+@rejects("OFF-08 LIM-07", codes="OFF_TRAILING OFF_HOLE", over=powers("2p32", "2p40"))
 def one_byte_more(f: RecipeBuilder, value: int) -> None:
     """One byte follows a tensor of $value bytes."""
     cheap(f, entry("w", "U8", [value], 0, value), data=[{"zeros": value + 1}])
@@ -263,7 +263,7 @@ Filling = Callable[[RecipeBuilder, int], None]
 DEMANDED = {"1mb": MEGABYTE, "5mb": 5 * MEGABYTE, "25mb": 25 * MEGABYTE}
 """Sizes that every reader should accept (LIM-01)."""
 ALL = DEMANDED | {"100mb": CAP}
-LARGE_FIELD = ("ENT_UNKNOWN_FIELD", "FRM_HEADER_OVER_LIMIT", "LIM_MEMORY", "LIM_TIME")
+LARGE_FIELD = "ENT_UNKNOWN_FIELD FRM_HEADER_OVER_LIMIT LIM_MEMORY LIM_TIME"
 
 
 def spaces(f: RecipeBuilder, size: int) -> None:
@@ -369,7 +369,7 @@ def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
 @chooses(
     "high-rank",
     "LIM-03 LIM-04",
-    codes=("LIM_RANK", "FRM_HEADER_OVER_LIMIT", "LIM_MEMORY"),
+    codes="LIM_RANK FRM_HEADER_OVER_LIMIT LIM_MEMORY",
     importance="high",
     heavy=True,
     over=ALL,
@@ -400,7 +400,7 @@ def ignored_array(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "duplicate-tensor-names",
     "LIM-03 LIM-04",
-    codes=("HDR_DUP_KEY", "OFF_OVERLAP", "FRM_HEADER_OVER_LIMIT"),
+    codes="HDR_DUP_KEY OFF_OVERLAP FRM_HEADER_OVER_LIMIT",
     importance="high",
     heavy=True,
     over=ALL,
@@ -422,7 +422,7 @@ def one_name_again_and_again(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "entry-as-array",
     "LIM-03 LIM-04",
-    codes=("ENT_NOT_OBJECT", "FRM_HEADER_OVER_LIMIT"),
+    codes="ENT_NOT_OBJECT FRM_HEADER_OVER_LIMIT",
     importance="high",
     heavy=True,
     over=ALL,
@@ -440,11 +440,7 @@ def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
 
 
 @rejects(
-    "LIM-05 OFF-06",
-    codes="OFF_OVERLAP",
-    importance="critical",
-    over=(1000, 100_000, 1_000_000),
-    bugs=("FB-01",),
+    "LIM-05 OFF-06", codes="OFF_OVERLAP", importance="critical", over=(1000, 100_000, 1_000_000), bugs="FB-01"
 )
 def names_on_one_range(f: RecipeBuilder, value: int) -> None:
     """$value names share one range of half a megabyte.

@@ -15,8 +15,8 @@ COUNTS = {"100000": 100_000, "1000000": 1_000_000}
 UNITS = {"arrays": ("[", "]"), "objects": ('{"":', "}")}
 DIGITS = {"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE}
 SMALL_AND_LARGE = {"1mb": MEGABYTE, "25mb": 25 * MEGABYTE}
-TOO_DEEP = ("HDR_TOO_DEEP", "HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
-NEVER_CLOSED = ("HDR_NOT_JSON", "HDR_TOO_DEEP", "ENT_UNKNOWN_FIELD")
+TOO_DEEP = "HDR_TOO_DEEP HDR_NOT_JSON ENT_UNKNOWN_FIELD"
+NEVER_CLOSED = "HDR_NOT_JSON HDR_TOO_DEEP ENT_UNKNOWN_FIELD"
 OPEN_ENTRY = '{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":'
 
 
@@ -76,7 +76,7 @@ def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
     linear_cost(f)
 
 
-@rejects("SHP-01 HDR-16", codes=("SHP_BAD_TYPE", "HDR_TOO_DEEP"), importance="critical", over=COUNTS)
+@rejects("SHP-01 HDR-16", codes="SHP_BAD_TYPE HDR_TOO_DEEP", importance="critical", over=COUNTS)
 def nested_in_shape(f: RecipeBuilder, value: int) -> None:
     """The only dimension of a shape is inside $value nested arrays.
 
@@ -86,7 +86,7 @@ def nested_in_shape(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@rejects("MET-01 HDR-16", codes=("MET_VALUE_NOT_STRING", "HDR_TOO_DEEP"), importance="critical", over=COUNTS)
+@rejects("MET-01 HDR-16", codes="MET_VALUE_NOT_STRING HDR_TOO_DEEP", importance="critical", over=COUNTS)
 def nested_in_metadata(f: RecipeBuilder, value: int) -> None:
     """A metadata value is an empty string inside $value nested arrays."""
     _nested(f, '{"__metadata__":{"key":', '""', value)
@@ -108,7 +108,7 @@ def digits_in_shape(f: RecipeBuilder, value: int) -> None:
 
 @rejects(
     "OFF-04 SHP-07 LIM-08",
-    codes=("ENT_BAD_INTEGER", "OFF_OUT_OF_BOUNDS", "OFF_BAD_PAIR"),
+    codes="ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS OFF_BAD_PAIR",
     importance="high",
     steps=READ,
     over=DIGITS,
@@ -122,11 +122,7 @@ def digits_in_offset(f: RecipeBuilder, value: int) -> None:
 
 
 @chooses(
-    "long-number",
-    "HDR-18",
-    codes=("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD", "LIM_TIME"),
-    importance="high",
-    over=DIGITS,
+    "long-number", "HDR-18", codes="HDR_NOT_JSON ENT_UNKNOWN_FIELD LIM_TIME", importance="high", over=DIGITS
 )
 def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     """An integer in an unknown field has $value digits.
@@ -203,7 +199,7 @@ def distinct_unknown_fields(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@chooses("long-name", "LIM-08", codes=("LIM_NAME", "FRM_HEADER_OVER_LIMIT"), over=ALL)
+@chooses("long-name", "LIM-08", codes="LIM_NAME FRM_HEADER_OVER_LIMIT", over=ALL)
 def long_name(f: RecipeBuilder, value: int) -> None:
     """The name of the only tensor fills a header of $value bytes."""
     f.header('{"')
@@ -249,14 +245,14 @@ def names_with_long_common_prefix(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "many-tensors",
     "LIM-04",
-    codes=("LIM_TENSORS", "LIM_MEMORY", "LIM_TIME"),
+    codes="LIM_TENSORS LIM_MEMORY LIM_TIME",
     over={
         "empty-100000": (0, 100_000),
         "empty-1000000": (0, 1_000_000),
         "byte-100000": (1, 100_000),
         "byte-1000000": (1, 1_000_000),
     },
-    bugs=("FB-19",),
+    bugs="FB-19",
 )
 def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
     """The file has a hundred thousand or a million tensors, which are empty or have one byte: $slug."""
@@ -271,7 +267,7 @@ def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
     linear_cost(f)
 
 
-@chooses("much-metadata", "LIM-04", codes=("LIM_METADATA", "LIM_MEMORY", "LIM_TIME"), over=COUNTS)
+@chooses("much-metadata", "LIM-04", codes="LIM_METADATA LIM_MEMORY LIM_TIME", over=COUNTS)
 def metadata_keys(f: RecipeBuilder, value: int) -> None:
     """The header has one tensor and a metadata map with $value keys."""
     f.header('{"__metadata__":{', {"each": '"key{i}":"value"', "count": value, "separator": ","}, "},")

@@ -30,7 +30,7 @@ STRIDED = "https://github.com/safetensors/safetensors/issues/855"
         "both": (S(6, 9),),
         "both-of-inner-dimension": (1, S(8, 10)),
     },
-    bugs=("FB-11", "FB-216"),
+    bugs="FB-11 FB-216",
 )
 def beyond(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A range extends beyond the dimension: $slug.
@@ -115,7 +115,7 @@ def from_size(f: SliceBuilder, index: tuple[Any, ...]) -> None:
         "with-step-2": (S(3, 0, 2),),
         "by-1-with-step-2": (S(2, 1, 2),),
     },
-    bugs=("FB-13",),
+    bugs="FB-13",
 )
 def stop_before_start(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The stop of a range is before its start: $slug.
@@ -192,7 +192,7 @@ def step(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     ask_numbers(f, *index)
 
 
-@chooses("slice-step", codes=NOT_OFFERED, importance="high", issue=STRIDED, bugs=("FB-14",))
+@chooses("slice-step", codes=NOT_OFFERED, importance="high", issue=STRIDED, bugs="FB-14")
 def step_in_empty_range(f: SliceBuilder) -> None:
     """The request has an empty range with a step of 2.
 

@@ -15,8 +15,8 @@ from safetensors_corpus.author.file import pattern
 from safetensors_corpus.author.parts import rare
 
 S = slice
-OUT = ("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
-NOT_OFFERED = ("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
+OUT = "API_SLICE_OUT_OF_RANGE API_SLICE_UNSUPPORTED"
+NOT_OFFERED = "API_SLICE_UNSUPPORTED API_SLICE_OUT_OF_RANGE"
 Indices = dict[str, tuple[Any, ...]]
 """Slug -> index."""
 
@@ -48,7 +48,7 @@ INTEGERS: Indices = {
 }
 
 
-@accepts("API-05", importance="high", bugs=("FB-210",), over=INTEGERS)
+@accepts("API-05", importance="high", bugs="FB-210", over=INTEGERS)
 def integer(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The index contains one or more integers: $slug.
 
@@ -71,7 +71,7 @@ RANGES: Indices = {
 }
 
 
-@accepts("API-05", importance="high", over=RANGES, bugs=("FB-114",))
+@accepts("API-05", importance="high", over=RANGES, bugs="FB-114")
 def span(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The index contains ranges within the bounds: $slug."""
     ask_numbers(f, *index)
@@ -83,7 +83,7 @@ SIZES: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 }
 
 
-@accepts("API-05", importance="high", over=SIZES, bugs=("FB-114",))
+@accepts("API-05", importance="high", over=SIZES, bugs="FB-114")
 def stop_like_size(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
     """The range of the last dimension stops at the size of another dimension: $slug.
 
@@ -135,7 +135,7 @@ INNER: Indices = {
 }
 
 
-@accepts("API-05", importance="high", over=INNER, bugs=("FB-114",))
+@accepts("API-05", importance="high", over=INNER, bugs="FB-114")
 def middle_dimension(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The request selects a part of the middle dimension of three: $slug.
 
@@ -174,7 +174,7 @@ ONES: Indices = {
 }
 
 
-@accepts("API-05", bugs=("FB-114",), over=ONES)
+@accepts("API-05", bugs="FB-114", over=ONES)
 def dimension_of_1(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """Dimensions of length 1 stay unless an integer removes them: $slug."""
     ask_numbers(f, *index, shape=[1, 3, 1], beside=2)
@@ -334,7 +334,7 @@ ROWS = {
     importance="high",
     issue="https://github.com/safetensors/safetensors/issues/783",
     over=ROWS,
-    bugs={slug: ("FB-17",) for slug in ROWS if slug.startswith("f4")},
+    bugs={slug: "FB-17" for slug in ROWS if slug.startswith("f4")},
 )
 def packed_rows(f: SliceBuilder, part: Part) -> None:
     """The request selects rows of a packed tensor that start and end on byte boundaries: $slug.

@@ -42,10 +42,10 @@ number of seconds in eight bytes, and a VOID is three bytes.
     importance="high",
     over=DTYPES,
     bugs={
-        **dict.fromkeys(("bool", "u8", "i8"), ("FB-29",)),
-        "bf16": ("FB-42", "FB-134"),
-        "f32": ("FB-51",),
-        **dict.fromkeys(RARELY_KNOWN, ("FB-97",)),
+        **dict.fromkeys(("bool", "u8", "i8"), "FB-29"),
+        "bf16": "FB-42 FB-134",
+        "f32": "FB-51",
+        **dict.fromkeys(RARELY_KNOWN, "FB-97"),
     },
 )
 def dtype(f: WriteBuilder, code: str) -> None:
@@ -132,7 +132,7 @@ def every_dtype_in_one_file(f: WriteBuilder) -> None:
         f.tensor(code.lower(), code, [length], bytes(length) if code == "BOOL" else None)
 
 
-@rejects("WRT-17 DTY-09", codes=("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"), over={"f4": "F4", "f6": "F6_E2M3"})
+@rejects("WRT-17 DTY-09", codes="WRT_SIZE_MISMATCH DTY_SUBBYTE", over={"f4": "F4", "f6": "F6_E2M3"})
 def packed_part_of_a_byte(f: WriteBuilder, code: str) -> None:
     """Three elements of $value do not fill whole bytes, and the format does not define the remaining bits."""
     f.tensor("t", code, [3], bytes(3 * DTYPE_BITS[code] // 8 + 1), nbytes=3 * DTYPE_BITS[code] // 8 + 1)
@@ -157,7 +157,7 @@ def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-09 WRT-19 WRT-14", codes="WRT_UNSUPPORTED_DTYPE", importance="high", bugs=("FB-77",))
+@rejects("WRT-09 WRT-19 WRT-14", codes="WRT_UNSUPPORTED_DTYPE", importance="high", bugs="FB-77")
 def element_type_over_an_old_file(f: WriteBuilder) -> None:
     """Elements of an unsupported type are saved over a valid file, which must stay unchanged."""
     f.target = "file"
@@ -182,7 +182,7 @@ SIZES: dict[str, tuple[str, list[int], int]] = {
 }
 
 
-@rejects("WRT-17", codes=("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"), importance="high", over=SIZES)
+@rejects("WRT-17", codes="WRT_SIZE_MISMATCH OFF_SIZE_MISMATCH", importance="high", over=SIZES)
 def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
     """The size of the buffer does not match the dtype and the shape: $slug.
 
@@ -194,7 +194,7 @@ def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-17 WRT-19", codes=("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
+@rejects("WRT-17 WRT-19", codes="WRT_SIZE_MISMATCH OFF_SIZE_MISMATCH")
 def sizes_that_even_out(f: WriteBuilder) -> None:
     """One buffer is four bytes too short and the next is four bytes too long, so the sum is right."""
     f.storage("memory", bytes(range(1, 17)))
@@ -218,11 +218,11 @@ WRAPS: dict[str, tuple[str, list[int], int]] = {
 
 @rejects(
     "WRT-17 WRT-20 SHP-05",
-    codes=("SHP_OVERFLOW", "WRT_SIZE_MISMATCH"),
+    codes="SHP_OVERFLOW WRT_SIZE_MISMATCH",
     importance="critical",
     issue="https://github.com/safetensors/safetensors/issues/765",
     over=WRAPS,
-    bugs={slug: ("FB-15", "FB-16") if slug == "packed-pairs-to-zero" else ("FB-15",) for slug in WRAPS},
+    bugs={slug: "FB-15 FB-16" if slug == "packed-pairs-to-zero" else "FB-15" for slug in WRAPS},
 )
 def wrapping_shape(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
     """The size of a shape, computed in 64 bits, wraps around to the size of the buffer: $slug."""
@@ -287,8 +287,8 @@ VIEWS: dict[str, tuple[str, int, list[int], int, list[int]]] = {
     level="must",
     importance="critical",
     issue="https://github.com/safetensors/safetensors/issues/825",
-    bugs=dict.fromkeys(("transposed", "fortran-order", "reversed", "row-repeated"), ("FB-23",))
-    | dict.fromkeys(("every-second", "inner-columns"), ("FB-23", "FB-27")),
+    bugs=dict.fromkeys(("transposed", "fortran-order", "reversed", "row-repeated"), "FB-23")
+    | dict.fromkeys(("every-second", "inner-columns"), "FB-23 FB-27"),
     over=VIEWS,
 )
 def view(f: WriteBuilder, value: tuple[str, int, list[int], int, list[int]]) -> None:
@@ -323,7 +323,7 @@ CONTIGUOUS: dict[str, tuple[str, list[int], int, list[int] | None]] = {
 }
 
 
-@accepts("WRT-01 WRT-07", importance="high", over=CONTIGUOUS, bugs={"middle": ("FB-27",), "rows": ("FB-27",)})
+@accepts("WRT-01 WRT-07", importance="high", over=CONTIGUOUS, bugs={"middle": "FB-27", "rows": "FB-27"})
 def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int] | None]) -> None:
     """The elements of a view are contiguous but inside a larger storage: $slug.
 
@@ -367,7 +367,7 @@ def big_endian(f: WriteBuilder, code: str) -> None:
 @chooses(
     "big-endian-view",
     "WRT-08 DAT-01",
-    codes=("WRT_UNSUPPORTED_DTYPE", "WRT_NOT_CONTIGUOUS"),
+    codes="WRT_UNSUPPORTED_DTYPE WRT_NOT_CONTIGUOUS",
     level="must",
     importance="high",
 )
@@ -448,7 +448,7 @@ DISJOINT: dict[str, list[tuple[int, list[int], list[int] | None]]] = {
 }
 
 
-@accepts("WRT-16 WRT-01", importance="high", bugs=("FB-41",), over=DISJOINT)
+@accepts("WRT-16 WRT-01", importance="high", bugs="FB-41", over=DISJOINT)
 def parts_of_one_storage(f: WriteBuilder, value: list[tuple[int, list[int], list[int] | None]]) -> None:
     """Two tensors share a storage but no bytes: $slug.
 
@@ -459,7 +459,7 @@ def parts_of_one_storage(f: WriteBuilder, value: list[tuple[int, list[int], list
         f.tensor(name, "F32", shape, storage="memory", offset=offset, strides=strides)
 
 
-@accepts("WRT-16 WRT-01", bugs=("FB-224",))
+@accepts("WRT-16 WRT-01", bugs="FB-224")
 def empty_tensors_of_one_storage(f: WriteBuilder) -> None:
     """Two empty tensors at the same address share no bytes."""
     f.storage("memory", pattern("t", 8))

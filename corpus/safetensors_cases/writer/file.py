@@ -15,7 +15,7 @@ LIMIT = 4096
 @accepts(
     "WRT-02",
     over={f"name-of-{n}": n for n in range(1, 9)},
-    bugs={"name-of-1": ("FB-34", "FB-46", "FB-90"), "name-of-2": ("FB-34", "FB-46", "FB-90")},
+    bugs={"name-of-1": "FB-34 FB-46 FB-90", "name-of-2": "FB-34 FB-46 FB-90"},
 )
 def padding(f: WriteBuilder, length: int) -> None:
     """The writer pads a header ($slug) with spaces to a multiple of eight bytes."""
@@ -126,7 +126,7 @@ def compact_header(f: WriteBuilder, text: str) -> None:
     f.properties = ["compact-json"]
 
 
-@accepts("WRT-15", over={"new": "new", "existing": "file"}, bugs=("FB-211",))
+@accepts("WRT-15", over={"new": "new", "existing": "file"}, bugs="FB-211")
 def permissions(f: WriteBuilder, target: str) -> None:
     """The writer sets the usual permissions for a file that is $slug."""
     _over(f, target)
@@ -180,7 +180,7 @@ def over_an_old_file(f: WriteBuilder, length: int) -> None:
     "WRT-01 WRT-14",
     importance="critical",
     issue="https://github.com/safetensors/safetensors/issues/762",
-    bugs={"small": ("FB-37", "FB-45"), "several-pages": ("FB-37", "FB-110")},
+    bugs={"small": "FB-37 FB-45", "several-pages": "FB-37 FB-110"},
     over={
         "small": [("a", "F32", 2), ("b", "U8", 3)],
         "several-pages": [("a", "F32", PAGES // 4), ("b", "F64", PAGES // 8), ("c", "U8", PAGES)],
@@ -218,7 +218,7 @@ def disk_full_leaves_nothing(f: WriteBuilder) -> None:
     f.properties = ["one-file"]
 
 
-@rejects("WRT-19 WRT-14", codes="IO_ERROR", importance="high", bugs=("FB-77",))
+@rejects("WRT-19 WRT-14", codes="IO_ERROR", importance="high", bugs="FB-77")
 def disk_full_over_an_old_file(f: WriteBuilder) -> None:
     """The disk becomes full while an old file is being replaced, and the old file must stay unchanged."""
     _over(f, "file")

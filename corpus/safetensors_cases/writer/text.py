@@ -72,10 +72,10 @@ def name_of_a_thousand_letters(f: WriteBuilder) -> None:
 
 @rejects(
     "WRT-06",
-    codes=("WRT_BAD_NAME", "MET_NOT_MAP"),
+    codes="WRT_BAD_NAME MET_NOT_MAP",
     importance="high",
     issue="https://github.com/safetensors/safetensors/issues/849",
-    bugs=("FB-26",),
+    bugs="FB-26",
     over={"alone": None, "with-empty-metadata": {}, "with-metadata": {"key": "value"}},
 )
 def reserved_name(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
@@ -132,7 +132,7 @@ def name_with_lone_surrogate_last_of_three(f: WriteBuilder) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects("HDR-09 WRT-01", codes=("HDR_DUP_KEY", "WRT_BAD_NAME"))
+@rejects("HDR-09 WRT-01", codes="HDR_DUP_KEY WRT_BAD_NAME")
 def one_name_twice(f: WriteBuilder) -> None:
     """Two tensors have the same name, which is possible if a writer accepts a list of tensors."""
     f.tensor("a", "U8", [1], b"\1")
@@ -143,7 +143,7 @@ def one_name_twice(f: WriteBuilder) -> None:
     "WRT-11 LIM-01",
     codes="WRT_HEADER_OVER_LIMIT",
     heavy=True,
-    bugs=("FB-25",),
+    bugs="FB-25",
     issue="https://github.com/safetensors/safetensors/issues/668",
 )
 def header_over_the_cap(f: WriteBuilder) -> None:
@@ -165,7 +165,7 @@ def header_of_24_million_bytes(f: WriteBuilder) -> None:
 @accepts("WRT-01 FRM-09", importance="high", issue=ISSUE_466, over={"no-metadata": None})
 @accepts("WRT-05 MET-03 FRM-09", importance="high", issue=ISSUE_466, over={"empty-metadata": {}})
 @accepts(
-    "WRT-01 MET-01", importance="high", issue=ISSUE_466, bugs=("FB-209",), over={"metadata": {"key": "value"}}
+    "WRT-01 MET-01", importance="high", issue=ISSUE_466, bugs="FB-209", over={"metadata": {"key": "value"}}
 )
 def no_tensors(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
     """A file without tensors is saved ($slug).
@@ -175,7 +175,7 @@ def no_tensors(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
     f.metadata(metadata)
 
 
-@accepts("WRT-01 MET-01", over={"no-metadata": None}, bugs=("FB-10",))
+@accepts("WRT-01 MET-01", over={"no-metadata": None}, bugs="FB-10")
 @accepts("WRT-01 MET-03", over={"empty-metadata": {}})
 def one_tensor(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
     """A file with one tensor is saved ($slug)."""
@@ -261,7 +261,7 @@ TWICE: dict[str, tuple[tuple[str, list[int]], ...]] = {
 }
 
 
-@rejects("HDR-09 WRT-01", codes=("HDR_DUP_KEY", "WRT_BAD_NAME"), over=TWICE)
+@rejects("HDR-09 WRT-01", codes="HDR_DUP_KEY WRT_BAD_NAME", over=TWICE)
 def one_name_twice_in_a_list(f: WriteBuilder, value: tuple[tuple[str, list[int]], ...]) -> None:
     """Two tensors in a list have the same name, and the file has metadata: $slug."""
     for place, (code, shape) in enumerate(value):

@@ -70,7 +70,8 @@ Family = Mapping[str, object] | Iterable[object]
 
 
 def reject(*codes: str) -> Reject:
-    return Reject(codes)
+    """Return a rejection with these codes, of which an argument can contain several, separated by spaces."""
+    return Reject(tuple(" ".join(codes).split()))
 
 
 ACCEPT = Accept()
@@ -112,17 +113,17 @@ def accepts(rules: str, **details: Any) -> Callable[[Callable[..., None]], Calla
 
 
 def rejects(
-    rules: str, *, codes: Sequence[str] | str, **details: Any
+    rules: str, *, codes: str, **details: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a case that every reader must reject; ``codes`` are the fault codes, the primary one first."""
-    return _register(rules, None, {"": reject(*((codes,) if isinstance(codes, str) else codes))}, **details)
+    """Register a case that every reader must reject, with the fault codes, of which the first is primary."""
+    return _register(rules, None, {"": reject(codes)}, **details)
 
 
 def chooses(
     choice: str,
     rules: str = "",
     *,
-    codes: Sequence[str] | str = (),
+    codes: str = "",
     options: Options | None = None,
     **details: Any,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -130,8 +131,7 @@ def chooses(
 
     By default, the options that are named so reject the input with ``codes``, and all others accept it.
     """
-    rejection = reject(*((codes,) if isinstance(codes, str) else codes))
-    return _register(rules, choice, options or usual_options(choice, rejection), **details)
+    return _register(rules, choice, options or usual_options(choice, reject(codes)), **details)
 
 
 def usual_options(choice: str, rejection: Reject) -> Options:
@@ -150,8 +150,8 @@ def _register(
     importance: Importance = "medium",
     steps: Sequence[str] | None = None,
     smoke: bool = False,
-    bugs: Sequence[str] | Mapping[str, Sequence[str]] = (),
-    ahead: Mapping[str, Sequence[str]] | None = None,
+    bugs: str | Mapping[str, str] = "",
+    ahead: Mapping[str, str] | None = None,
     issue: str | Mapping[str, str] | None = None,
     heavy: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -168,8 +168,8 @@ def _register(
         importance: severity of a failure for users who open hostile files.
         steps: steps of the case; by default, the steps of its kind.
         smoke: True for the few cases that distinguish a broken adapter from a broken reader.
-        bugs: ids of the reported bugs (``field_bugs.toml``) that the case shows. In a family, maps slugs
-            to ids.
+        bugs: ids of the reported bugs (``field_bugs.toml``) that the case shows, separated by spaces. In a
+            family, maps slugs to ids.
         ahead: maps slugs to rules that are listed first for those members of a family. For example, a reader
             may reject a tensor of a rare dtype because of the dtype rather than the fault that the family is
             about.
@@ -195,7 +195,7 @@ def _register(
                     id=f"{area}/{name}",
                     title=title.strip(),
                     description=re.sub(r"\s*\n\s*(?!\n)", " ", rest.strip()),
-                    rules=tuple(dict.fromkeys((*(ahead or {}).get(slug, ()), *rules.split()))),
+                    rules=tuple(dict.fromkeys(f"{(ahead or {}).get(slug, '')} {rules}".split())),
                     choice=choice,
                     options=dict(options),
                     body=body,
@@ -204,7 +204,7 @@ def _register(
                     importance=importance,
                     steps=KINDS[AREAS[area]].steps if steps is None else tuple(steps),
                     smoke=smoke,
-                    bugs=tuple(bugs.get(slug, ()) if isinstance(bugs, Mapping) else bugs),
+                    bugs=tuple((bugs.get(slug, "") if isinstance(bugs, Mapping) else bugs).split()),
                     heavy=heavy,
                     source={"kind": kind, **({"issue": url} if url else {})},
                 )
