@@ -181,34 +181,32 @@ def packed_sized_otherwise(f: FileBuilder, value: tuple[str, list[int], int]) ->
 
 
 UNKNOWN = {
-    "empty": ('""', 4),
-    "f32-lower-case": ('"f32"', 4),
-    "f32-leading-space": ('" F32"', 4),
-    "f32-trailing-space": ('"F32 "', 4),
-    "f32-trailing-nul": ('"F32\\u0000"', 4),
-    "f32-wide-letter": ('"\uff2632"', 4),
-    "float16": ('"float16"', 2),
-    "float32": ('"float32"', 4),
-    "numpy-f4": ('"<f4"', 4),
-    "bool-lower-case": ('"bool"', 1),
-    "f128": ('"F128"', 16),
-    "c128": ('"C128"', 16),
-    "i128": ('"I128"', 16),
+    "empty": ('""', 32),
+    "f32-lower-case": ('"f32"', 32),
+    "f32-leading-space": ('" F32"', 32),
+    "f32-trailing-space": ('"F32 "', 32),
+    "f32-trailing-nul": ('"F32\\u0000"', 32),
+    "f32-wide-letter": ('"\uff2632"', 32),
+    "float16": ('"float16"', 16),
+    "float32": ('"float32"', 32),
+    "numpy-f4": ('"<f4"', 32),
+    "bool-lower-case": ('"bool"', 8),
+    "f128": ('"F128"', 128),
+    "c128": ('"C128"', 128),
+    "i128": ('"I128"', 128),
     "u4": ('"U4"', 4),
     "i4": ('"I4"', 4),
-    "f8": ('"F8"', 1),
-    "f8-e4m3fn": ('"F8_E4M3FN"', 1),
-    "f8-e4m3b11fnuz": ('"F8_E4M3B11FNUZ"', 1),
-    "fp8-e4m3": ('"FP8_E4M3"', 1),
-    "e8m0": ('"E8M0"', 1),
+    "f8": ('"F8"', 8),
+    "f8-e4m3fn": ('"F8_E4M3FN"', 8),
+    "f8-e4m3b11fnuz": ('"F8_E4M3B11FNUZ"', 8),
+    "fp8-e4m3": ('"FP8_E4M3"', 8),
+    "e8m0": ('"E8M0"', 8),
     "f6": ('"F6"', 6),
     "f4-e2m1": ('"F4_E2M1"', 4),
-    "q4-k": ('"Q4_K"', 4),
-    "two-codes": ('"F32|F16"', 4),
+    "q4-k": ('"Q4_K"', 32),
+    "two-codes": ('"F32|F16"', 32),
 }
-"""slug -> JSON text and bytes per element, or the bytes of all eight elements if they do not fill whole
-bytes.
-"""
+"""slug -> JSON text, and bytes of eight elements."""
 
 
 @rejects("DTY-01", codes="DTY_UNKNOWN", over=UNKNOWN, bugs="FB-117")
@@ -217,8 +215,7 @@ def unknown_code(f: FileBuilder, value: tuple[str, int]) -> None:
 
     A dtype must match exactly. A guess may have the right width, but another reader may guess differently.
     """
-    text, width = value
-    size = width if text in ('"U4"', '"I4"', '"F6"', '"F4_E2M1"') else 8 * width
+    text, size = value
     f.tensor("w", "U8", [8], pattern("w", size), fields={"dtype": text})
 
 

@@ -11,7 +11,6 @@ from safetensors_corpus.author.case import accepts, chooses
 
 CHOICE = "names-as-paths"
 SUFFIXES = ("", ".bin", ".dat", ".npy", ".npz", ".pt", ".raw", ".safetensors", ".txt")
-
 PLAIN = {
     "one": ("weight",),
     "layers": (

@@ -14,8 +14,6 @@ START = "HDR_BAD_START HDR_NOT_JSON HDR_NOT_OBJECT"
 NOT_UTF8 = "HDR_NOT_UTF8 HDR_NOT_JSON"
 EDGES = "\x7f\x80\u07ff\u0800\ud7ff\ue000\ufffd\U00010000\U0010ffff"
 """First and last characters of each UTF-8 length, and the characters next to the surrogates."""
-
-
 NAME_BYTES = {
     "ff": b"\xff",
     "sequence-cut": b"\xe2\x82",

@@ -11,8 +11,6 @@ from .shards import SIZE, A, B, two
 MAP = f'"weight_map":{{"a":"{A}","b":"{B}"}}'
 WHOLE = f"{{{SIZE},{MAP}}}"
 SAME = f'"a":"{A}","b":"{B}"'
-
-
 NOT_OBJECT = {
     "nothing": "",
     "array": f"[{WHOLE}]",

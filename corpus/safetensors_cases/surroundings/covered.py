@@ -25,8 +25,6 @@ IMPORTANCE: dict[str, Importance] = {
     "SHP-05": "critical",
 }
 """Broken rule -> importance of rejecting the file. All other rules have medium importance."""
-
-
 ONCE = (
     "length-",
     "metadata-",

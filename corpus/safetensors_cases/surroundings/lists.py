@@ -57,8 +57,6 @@ EXCLUSIONS = (
     excludes("with two tensors, swapped halves are the same as reverse order", count="n2", order="halves"),
     excludes("the middle tensor is equally far from both ends", at="middle", times="twice"),
 )
-
-
 Fault = Callable[[int, int, int], dict[str, Any]]
 """Function of the position in the buffer, the position in the list, and the number of tensors.
 

@@ -85,8 +85,6 @@ LEVELS = {
     "mfirst": "metadata",
 }
 """Level -> the feature that it adds, or the rule that permits it."""
-
-
 _BREACHES = {
     "grammar": (
         ("HDR-07", "HDR_NOT_JSON ENT_BAD_INTEGER SHP_BAD_TYPE"),

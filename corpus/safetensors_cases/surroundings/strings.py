@@ -55,7 +55,6 @@ AROUND = {
 LENGTHS = {"short": 0, "s300": 300, "s5000": 5000, "s40k": 40_000}
 EDGES = {"edgeheader": 4096, "edgefile": 4096 - 8}
 """Level -> position in the header that the content crosses: 4,096 bytes of the header or of the file."""
-
 PROPERTIES = {
     "where": Property(
         "kind of string", {"asvalue": "", "askey": "in a metadata key", "asname": "in a tensor name"}
