@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from safetensors_reference.rules.book import rule_book
 
+from ..field_bugs import reference_url
 from ..steps import KINDS
 
 AREAS = {
@@ -173,7 +174,8 @@ def _register(
         ahead: maps slugs to rules that are listed first for those members of a family. For example, a reader
             may reject a tensor of a rare dtype because of the dtype rather than the fault that the family is
             about.
-        issue: URL of a public report of the bug that the case reproduces. In a family, maps slugs to URLs.
+        issue: public report of the bug that the case reproduces, as ``owner/repository#number`` or a URL. In
+            a family, maps slugs to reports.
         heavy: True for a case that runs only on request. Cases with inputs above one mebibyte are always
             heavy.
     """
@@ -188,7 +190,8 @@ def _register(
             name = body.__name__.replace("_", "-") + (f"-{slug}" if slug else "")
             text = Template(inspect.getdoc(body) or "").safe_substitute(slug=slug, value=value)
             title, _, rest = text.partition("\n")
-            url = issue.get(slug) if isinstance(issue, Mapping) else issue
+            report = issue.get(slug) if isinstance(issue, Mapping) else issue
+            url = report and reference_url(report)
             kind = "report" if url else "hand"
             register(
                 CaseFunction(
