@@ -71,7 +71,7 @@ def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
     "DTY-05 OFF-05",
     codes="OFF_SIZE_MISMATCH",
     importance="high",
-    issue="https://github.com/leejet/stable-diffusion.cpp/issues/1396",
+    issue="leejet/stable-diffusion.cpp#1396",
     bugs="FB-220",
 )
 def f64_with_half_the_bytes(f: FileBuilder) -> None:
@@ -238,7 +238,7 @@ def unknown_code_among_three(f: FileBuilder, value: int) -> None:
     "OFF-04 DTY-01",
     codes="OFF_OUT_OF_BOUNDS DTY_UNKNOWN OFF_HOLE",
     importance="critical",
-    issue="https://github.com/kekzl/imp/issues/1603",
+    issue="kekzl/imp#1603",
     bugs="FB-65",
 )
 def unknown_code_and_far_range(f: FileBuilder) -> None:

@@ -139,8 +139,7 @@ def length_bit_added(f: FileBuilder, value: int) -> None:
     codes=OVER_LIMIT,
     importance="critical",
     over=powers("2p63-less-1", "2p63", "2p64-less-8", "2p64-less-1"),
-    issue=dict.fromkeys(("2p63-less-1", "2p63"), "https://github.com/ollama/ollama/issues/16190")
-    | {"2p64-less-1": "https://github.com/antirez/ds4/issues/542"},
+    issue=dict.fromkeys(("2p63-less-1", "2p63"), "ollama/ollama#16190") | {"2p64-less-1": "antirez/ds4#542"},
     bugs=dict.fromkeys(("2p63-less-1", "2p63", "2p64-less-8"), "FB-55 FB-86")
     | {"2p64-less-1": "FB-55 FB-57 FB-86"},
 )
@@ -197,11 +196,7 @@ def length_zero(f: FileBuilder, value: bytes) -> None:
 
 
 @accepts(
-    "FRM-08 OFF-11",
-    over=range(1, 8),
-    importance="high",
-    issue="https://github.com/ggml-org/llama.cpp/issues/18282",
-    bugs="FB-106",
+    "FRM-08 OFF-11", over=range(1, 8), importance="high", issue="ggml-org/llama.cpp#18282", bugs="FB-106"
 )
 def length_mod_8(f: FileBuilder, value: int) -> None:
     """The header is not padded, and its length modulo 8 is $value.

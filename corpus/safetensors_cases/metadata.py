@@ -48,12 +48,7 @@ def amount(f: FileBuilder, value: dict[str, str]) -> None:
     _with_tensor(f, value)
 
 
-@accepts(
-    "HDR-17 MET-01",
-    over=PLACES,
-    issue={"first": "https://github.com/carsonpo/safetensors.cpp/issues/3"},
-    bugs={"first": "FB-50"},
-)
+@accepts("HDR-17 MET-01", over=PLACES, issue={"first": "carsonpo/safetensors.cpp#3"}, bugs={"first": "FB-50"})
 def place(f: FileBuilder, value: int) -> None:
     """The header has three members: two tensors, and the metadata, which is the $slug member.
 
@@ -63,15 +58,13 @@ def place(f: FileBuilder, value: int) -> None:
     f.metadata({"key": "value"}, at=value)
 
 
-@accepts("FRM-09 MET-01", issue="https://github.com/safetensors/safetensors/issues/466")
+@accepts("FRM-09 MET-01", issue="safetensors/safetensors#466")
 def without_tensors(f: FileBuilder) -> None:
     """The file has metadata but no tensors."""
     f.metadata({"key": "value"})
 
 
-@accepts(
-    "MET-03", issue="https://github.com/foundation-model-stack/fastsafetensors/issues/88", bugs="FB-10 FB-123"
-)
+@accepts("MET-03", issue="foundation-model-stack/fastsafetensors#88", bugs="FB-10 FB-123")
 def empty_map(f: FileBuilder) -> None:
     """The file has an empty metadata map and a tensor.
 
@@ -86,12 +79,7 @@ def empty_map_without_tensors(f: FileBuilder) -> None:
     f.metadata({})
 
 
-@chooses(
-    "metadata-null",
-    codes="MET_NOT_MAP",
-    issue="https://github.com/safetensors/safetensors/issues/823",
-    bugs="FB-10",
-)
+@chooses("metadata-null", codes="MET_NOT_MAP", issue="safetensors/safetensors#823", bugs="FB-10")
 def null(f: FileBuilder) -> None:
     """The metadata is null in a file with a tensor, as written by at least one program."""
     _with_tensor(f, None, raw="null")
@@ -118,7 +106,7 @@ def not_map(f: FileBuilder, value: str) -> None:
 @rejects(
     "MET-01",
     codes="MET_VALUE_NOT_STRING",
-    issue={"number": "https://github.com/safetensors/safetensors/issues/278"},
+    issue={"number": "safetensors/safetensors#278"},
     over={
         "number": "1",
         "fraction": "0.5",
@@ -368,11 +356,7 @@ def map_under_similar_key(f: FileBuilder, value: str) -> None:
     f.metadata(None, raw='{"format":"pt"}', key=f'"{value}"')
 
 
-@rejects(
-    "MET-07",
-    codes="MET_VALUE_NOT_STRING OFF_TRAILING OFF_HOLE",
-    issue="https://github.com/safetensors/safetensors/issues/849",
-)
+@rejects("MET-07", codes="MET_VALUE_NOT_STRING OFF_TRAILING OFF_HOLE", issue="safetensors/safetensors#849")
 def tensor_under_key(f: FileBuilder) -> None:
     """A tensor is saved under the reserved key, with its data."""
     f.tensor("__metadata__", "F32", [2])

@@ -268,11 +268,7 @@ def single_file_before(f: ShardedBuilder) -> None:
 
 
 @chooses(
-    "sharded-earlier-save",
-    "IDX-17",
-    level="should",
-    importance="high",
-    issue="https://github.com/huggingface/diffusers/issues/14719",
+    "sharded-earlier-save", "IDX-17", level="should", importance="high", issue="huggingface/diffusers#14719"
 )
 def single_file_after_shards(f: ShardedBuilder) -> None:
     """The new model fits into one file, and an earlier model has two shards and an index.

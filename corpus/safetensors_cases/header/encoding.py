@@ -225,7 +225,7 @@ def plain_text(f: FileBuilder) -> None:
     "leading-whitespace",
     codes="HDR_BAD_START HDR_NOT_JSON",
     over={"space": b" ", "tab": b"\t", "line-feed": b"\n", "carriage-return": b"\r", "mixed": b"\r\n\t "},
-    issue="https://github.com/safetensors/safetensors/issues/686",
+    issue="safetensors/safetensors#686",
     bugs="FB-07",
 )
 def leading_whitespace(f: FileBuilder, value: bytes) -> None:
@@ -259,7 +259,7 @@ def padding_spaces(f: FileBuilder, value: int) -> None:
     "trailing-whitespace",
     codes=PADDING,
     over={"tab": b"\t", "line-feed": b"\n", "carriage-return": b"\r", "mixed": b"  \r\n\t "},
-    issue=dict.fromkeys(("tab", "line-feed"), "https://github.com/ohdearquant/lattice/issues/1468"),
+    issue=dict.fromkeys(("tab", "line-feed"), "ohdearquant/lattice#1468"),
     bugs=dict.fromkeys(("tab", "line-feed"), "FB-82"),
 )
 def trailing_whitespace(f: FileBuilder, value: bytes) -> None:
@@ -277,7 +277,7 @@ def trailing_whitespace(f: FileBuilder, value: bytes) -> None:
 @rejects(
     "HDR-03",
     codes=PADDING,
-    issue={"nul": "https://github.com/ruvnet/RuView/issues/1522"},
+    issue={"nul": "ruvnet/RuView#1522"},
     over={
         "nul": b"\0" * 6,
         "spaces-nul": b"     \0",
@@ -298,7 +298,7 @@ def trailing_character(f: FileBuilder, value: bytes) -> None:
     f.tensor("w", "F32", [2])
 
 
-@rejects("HDR-06", codes=PADDING, issue="https://github.com/safetensors/safetensors/issues/466")
+@rejects("HDR-06", codes=PADDING, issue="safetensors/safetensors#466")
 def metadata_behind_object(f: FileBuilder) -> None:
     """A comma and the metadata follow an empty object, as in files without tensors from one old writer."""
     f.padding = b',"__metadata__":{"key":"value"}}'

@@ -15,7 +15,7 @@ HALF = '{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
     importance="high",
     over={"adjacent": 1, "apart": 2},
     bugs="FB-06 FB-105 FB-118",
-    issue="https://github.com/ggml-org/llama.cpp/issues/1603",
+    issue="ggml-org/llama.cpp#1603",
 )
 def name_twice(f: FileBuilder, value: int) -> None:
     """The same tensor name appears twice with the same entry, and the two members are $slug.
@@ -105,7 +105,7 @@ def name_twice_first_fits(f: FileBuilder) -> None:
     "HDR-09",
     codes="HDR_DUP_KEY OFF_HOLE OFF_TRAILING",
     importance="high",
-    issue="https://github.com/safetensors/safetensors/issues/401",
+    issue="safetensors/safetensors#401",
     bugs="FB-78 FB-105",
 )
 def name_twice_ranges(f: FileBuilder) -> None:

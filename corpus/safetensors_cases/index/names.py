@@ -29,7 +29,7 @@ def _map_to(f: IndexBuilder, name: str) -> None:
     "IDX-04",
     codes="IDX_BAD_FILENAME IDX_SHARD_MISSING",
     importance="critical",
-    issue="https://github.com/huggingface/transformers/issues/47176",
+    issue="huggingface/transformers#47176",
     over={
         "parent": "../outside/x.safetensors",
         "parent-behind-folder": "sub/../../outside/x.safetensors",

@@ -215,7 +215,7 @@ def shard_empty_file(f: IndexBuilder) -> None:
     "IDX-09",
     codes="IDX_TENSOR_MISSING",
     importance="high",
-    issue="https://github.com/huggingface/huggingface_hub/issues/4725",
+    issue="huggingface/huggingface_hub#4725",
     bugs="FB-95",
 )
 def tensor_in_other_shard(f: IndexBuilder) -> None:
@@ -302,7 +302,7 @@ def surplus(f: IndexBuilder, place: str) -> None:
     "index-tensor-twice",
     codes="IDX_TENSOR_DUPLICATE",
     importance="critical",
-    issue="https://github.com/JustVugg/colibri/issues/1479",
+    issue="JustVugg/colibri#1479",
     over={"first": A, "last": B},
     bugs="FB-61 FB-102 FB-206",
 )

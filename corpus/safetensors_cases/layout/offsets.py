@@ -13,7 +13,7 @@ from safetensors_corpus.author.case import accepts, rejects
 from safetensors_corpus.author.file import FileBuilder, pattern
 from safetensors_corpus.author.parts import PLACES, pad_header, powers, three_tensors
 
-OLLAMA = "https://github.com/ollama/ollama/issues/17148"
+OLLAMA = "ollama/ollama#17148"
 
 
 @rejects(
@@ -243,7 +243,7 @@ ACROSS = "OFF_OUT_OF_BOUNDS OFF_OVERLAP"
 FAR = "OFF_OUT_OF_BOUNDS OFF_HOLE"
 HEADER = 128
 """Header length for cases that need to know positions in the file in advance."""
-MLX_SHORT = "https://github.com/ml-explore/mlx/issues/3409"
+MLX_SHORT = "ml-explore/mlx#3409"
 PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\nstartxref\n0\n%%EOF\n"
 HTML = b"<!DOCTYPE html><html><body><script>document.title='run'</script></body></html>"
 SHELL = b"#!/bin/sh\necho run\nexit 0\n"
@@ -417,7 +417,7 @@ def trailing(f: FileBuilder, value: bytes) -> None:
     codes="OFF_TRAILING",
     importance="high",
     bugs="FB-03 FB-49 FB-107 FB-117",
-    issue="https://github.com/syoyo/safetensors-cpp/issues/1",
+    issue="syoyo/safetensors-cpp#1",
 )
 def trailing_4_bytes(f: FileBuilder) -> None:
     """Four zero bytes follow the last tensor, as in a widely used real checkpoint."""

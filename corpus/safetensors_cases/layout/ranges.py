@@ -312,7 +312,7 @@ def overlap_makes_up_for_unused_bytes(f: FileBuilder) -> None:
     "OFF-06 LIM-05",
     codes="OFF_OVERLAP",
     importance="critical",
-    issue="https://github.com/safetensors/safetensors/issues/26",
+    issue="safetensors/safetensors#26",
     bugs="FB-01",
 )
 def many_names_for_one_range(f: FileBuilder) -> None:
@@ -356,7 +356,7 @@ def shape_alone(f: FileBuilder, value: tuple[int, int]) -> None:
     codes="OFF_SIZE_MISMATCH",
     importance="critical",
     bugs="FB-43 FB-55 FB-130",
-    issue="https://github.com/ml-explore/mlx/issues/3363",
+    issue="ml-explore/mlx#3363",
 )
 def shape_of_4_mb_range_of_4_bytes(f: FileBuilder) -> None:
     """The shape requires four million bytes, but the range and the file have only four."""
@@ -364,11 +364,7 @@ def shape_of_4_mb_range_of_4_bytes(f: FileBuilder) -> None:
 
 
 @rejects(
-    "OFF-05",
-    codes="OFF_SIZE_MISMATCH",
-    importance="critical",
-    bugs="FB-43 FB-55",
-    issue="https://github.com/ztxz16/fastllm/issues/712",
+    "OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", bugs="FB-43 FB-55", issue="ztxz16/fastllm#712"
 )
 def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
     """The shape requires 1 KiB, but the range and the file have 48 KiB.

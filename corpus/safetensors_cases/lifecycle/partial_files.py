@@ -10,7 +10,7 @@ from .open_files import ERROR, A, data_start, exchanged, of_four, open_pair, pai
 
 PART = 64 * 1024
 """Size in bytes of each tensor in the file that spans many pages. It is larger than a typical memory page."""
-REPORT = "https://github.com/NVIDIA/TensorRT-LLM/issues/17368"
+REPORT = "NVIDIA/TensorRT-LLM#17368"
 STAGES = ("nothing", "part-of-the-length", "part-of-the-header", "header", "part-of-the-data")
 
 

@@ -87,7 +87,7 @@ def empty_or_not(f: FileBuilder, value: Sized) -> None:
     codes=WRAPPED,
     importance="critical",
     bugs="FB-05 FB-54 FB-67",
-    issue="https://github.com/leejet/stable-diffusion.cpp/issues/1876",
+    issue="leejet/stable-diffusion.cpp#1876",
 )
 def product_wraps_to_zero(f: FileBuilder) -> None:
     """The dimensions 2^32 and 2^32 wrap around to zero elements, and the range is empty.
@@ -108,7 +108,7 @@ def product_wraps_to_zero_among_three(f: FileBuilder, value: int) -> None:
     "OFF-04 SHP-05",
     codes="OFF_OUT_OF_BOUNDS SHP_OVERFLOW OFF_SIZE_MISMATCH OFF_HOLE",
     importance="critical",
-    issue="https://github.com/google-ai-edge/LiteRT/issues/9255",
+    issue="google-ai-edge/LiteRT#9255",
     bugs="FB-201",
 )
 def product_wraps_to_zero_far_range(f: FileBuilder) -> None:

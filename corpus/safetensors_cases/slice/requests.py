@@ -13,15 +13,13 @@ from safetensors_corpus.author.case import chooses, rejects
 
 from .within import NOT_OFFERED, OUT, Indices, S
 
-STRIDED = "https://github.com/safetensors/safetensors/issues/855"
-
 
 @chooses(
     "slice-bounds",
     "API-09",
     codes=OUT,
     importance="high",
-    issue="https://github.com/safetensors/safetensors/issues/560",
+    issue="safetensors/safetensors#560",
     over={
         "stop-by-1": (S(0, 5),),
         "stop-far": (S(2, 100),),
@@ -105,7 +103,7 @@ def from_size(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     "API-09",
     codes=OUT,
     importance="critical",
-    issue="https://github.com/safetensors/safetensors/issues/843",
+    issue="safetensors/safetensors#843",
     over={
         "rows": (S(3, 1),),
         "rows-to-0": (S(2, 0),),
@@ -192,7 +190,9 @@ def step(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     ask_numbers(f, *index)
 
 
-@chooses("slice-step", codes=NOT_OFFERED, importance="high", issue=STRIDED, bugs="FB-14")
+@chooses(
+    "slice-step", codes=NOT_OFFERED, importance="high", issue="safetensors/safetensors#855", bugs="FB-14"
+)
 def step_in_empty_range(f: SliceBuilder) -> None:
     """The request has an empty range with a step of 2.
 

@@ -332,7 +332,7 @@ ROWS = {
 @accepts(
     "API-05 API-08",
     importance="high",
-    issue="https://github.com/safetensors/safetensors/issues/783",
+    issue="safetensors/safetensors#783",
     over=ROWS,
     bugs={slug: "FB-17" for slug in ROWS if slug.startswith("f4")},
 )

@@ -220,7 +220,7 @@ WRAPS: dict[str, tuple[str, list[int], int]] = {
     "WRT-17 WRT-20 SHP-05",
     codes="SHP_OVERFLOW WRT_SIZE_MISMATCH",
     importance="critical",
-    issue="https://github.com/safetensors/safetensors/issues/765",
+    issue="safetensors/safetensors#765",
     over=WRAPS,
     bugs={slug: "FB-15 FB-16" if slug == "packed-pairs-to-zero" else "FB-15" for slug in WRAPS},
 )
@@ -286,7 +286,7 @@ VIEWS: dict[str, tuple[str, int, list[int], int, list[int]]] = {
     codes="WRT_NOT_CONTIGUOUS",
     level="must",
     importance="critical",
-    issue="https://github.com/safetensors/safetensors/issues/825",
+    issue="safetensors/safetensors#825",
     bugs=dict.fromkeys(("transposed", "fortran-order", "reversed", "row-repeated"), "FB-23")
     | dict.fromkeys(("every-second", "inner-columns"), "FB-23 FB-27"),
     over=VIEWS,

@@ -185,7 +185,7 @@ def over_an_old_file(f: WriteBuilder, length: int) -> None:
 @accepts(
     "WRT-01 WRT-14",
     importance="critical",
-    issue="https://github.com/safetensors/safetensors/issues/762",
+    issue="safetensors/safetensors#762",
     bugs={"small": "FB-37 FB-45", "several-pages": "FB-37 FB-110"},
     over={
         "small": [("a", "F32", 2), ("b", "U8", 3)],
@@ -295,7 +295,7 @@ NAMES = {
     "prototype": "__proto__",
 }
 NO_TEXTS: dict[str, Any] = {"integer": 7, "null": None, "boolean": True, "fraction": 1.5}
-ISSUE_466 = "https://github.com/safetensors/safetensors/issues/466"
+ISSUE_466 = "safetensors/safetensors#466"
 RESERVED = "__metadata__"
 
 
@@ -334,7 +334,7 @@ def name_of_a_thousand_letters(f: WriteBuilder) -> None:
     "WRT-06",
     codes="WRT_BAD_NAME MET_NOT_MAP",
     importance="high",
-    issue="https://github.com/safetensors/safetensors/issues/849",
+    issue="safetensors/safetensors#849",
     bugs="FB-26",
     over={"alone": None, "with-empty-metadata": {}, "with-metadata": {"key": "value"}},
 )
@@ -404,7 +404,7 @@ def one_name_twice(f: WriteBuilder) -> None:
     codes="WRT_HEADER_OVER_LIMIT",
     heavy=True,
     bugs="FB-25",
-    issue="https://github.com/safetensors/safetensors/issues/668",
+    issue="safetensors/safetensors#668",
 )
 def header_over_the_cap(f: WriteBuilder) -> None:
     """A tensor name of 100,000,000 bytes makes the header too long for every reader.
