@@ -163,8 +163,8 @@ def _register(
         choice: id of the choice, or None.
         options: maps options to expectations. Without a choice, the only key is ``""``.
         over: members of a family. Registers one case with the id ``name-slug`` for each member, passes the
-            value to the body as the second argument, and replaces ``$slug`` and ``$value`` in the
-            docstring.
+            value to the body as the second argument, or a tuple as several arguments if the body has
+            several parameters, and replaces ``$slug`` and ``$value`` in the docstring.
         level: must, should or may; by default, the level of the rules.
         importance: severity of a failure for users who open hostile files.
         steps: steps of the case; by default, the steps of its kind.
@@ -185,6 +185,7 @@ def _register(
             raise ValueError(f"unknown members of the family in {label}: {sorted(unknown)}")
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
+        several = len(inspect.signature(body).parameters) > 2
         area = next((part for part in body.__module__.split(".") if part in AREAS), body.__module__)
         for slug, value in (members or {"": None}).items():
             name = body.__name__.replace("_", "-") + (f"-{slug}" if slug else "")
@@ -202,7 +203,7 @@ def _register(
                     choice=choice,
                     options=dict(options),
                     body=body,
-                    arguments=(value,) if members else (),
+                    arguments=value if several and isinstance(value, tuple) else (value,) if members else (),
                     level=level,
                     importance=importance,
                     steps=KINDS[AREAS[area]].steps if steps is None else tuple(steps),
