@@ -80,12 +80,11 @@ def u16_beside_bf16(f: FileBuilder) -> None:
 
 
 @accepts("DAT-02 DAT-03", importance="high", over={"i32": ("I32", "i"), "f64": ("F64", "d")})
-def row_major(f: FileBuilder, value: tuple[str, str]) -> None:
+def row_major(f: FileBuilder, dtype: str, code: str) -> None:
     """A tensor of dtype $slug and shape [2, 3, 4] contains the numbers 0 to 23 in row-major order.
 
     The three dimensions differ, so the case detects any swap of axes.
     """
-    dtype, code = value
     f.tensor("w", dtype, [2, 3, 4], struct.pack(f"<24{code}", *range(24)))
 
 
@@ -244,9 +243,8 @@ INTEGERS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 
 
 @accepts("DAT-06 DAT-01", over=INTEGERS, ahead=rare(INTEGERS))
-def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...]]) -> None:
+def integers_beyond_floats(f: FileBuilder, dtype: str, code: str, numbers: tuple[int, ...]) -> None:
     """A tensor contains integers that floats of the same width cannot represent: $slug."""
-    dtype, code, numbers = value
     f.tensor("w", dtype, [4], struct.pack(f"<4{code}", *numbers))
 
 

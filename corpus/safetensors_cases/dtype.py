@@ -210,12 +210,11 @@ UNKNOWN = {
 
 
 @rejects("DTY-01", codes="DTY_UNKNOWN", over=UNKNOWN, bugs="FB-117")
-def unknown_code(f: FileBuilder, value: tuple[str, int]) -> None:
+def unknown_code(f: FileBuilder, text: str, size: int) -> None:
     """The dtype is not one of the 22 codes: $slug.
 
     A dtype must match exactly. A guess may have the right width, but another reader may guess differently.
     """
-    text, size = value
     f.tensor("w", "U8", [8], pattern("w", size), fields={"dtype": text})
 
 
@@ -287,9 +286,9 @@ def object_form(f: FileBuilder, value: str) -> None:
 @accepts(
     "DTY-04", over={"one-letter": ("U8", '"\\u00558"'), "all-letters": ("F32", '"\\u0046\\u0033\\u0032"')}
 )
-def escaped(f: FileBuilder, value: tuple[str, str]) -> None:
+def escaped(f: FileBuilder, dtype: str, spelled: str) -> None:
     """The dtype is written with JSON escapes: $slug."""
-    f.tensor("w", value[0], [2], fields={"dtype": value[1]})
+    f.tensor("w", dtype, [2], fields={"dtype": spelled})
 
 
 @accepts("SHP-03 DTY-05", over=SCALARS, ahead=rare(SCALARS))
@@ -316,12 +315,12 @@ def four_of_f6_e3m2(f: FileBuilder) -> None:
     importance="high",
     over={"f4-without-bytes": ("F4", 0), "f6-e2m3": ("F6_E2M3", 1), "f6-e3m2-without-bytes": ("F6_E3M2", 0)},
 )
-def scalar_of_packed(f: FileBuilder, value: tuple[str, int]) -> None:
+def scalar_of_packed(f: FileBuilder, dtype: str, size: int) -> None:
     """A tensor is a scalar of a dtype narrower than a byte: $slug.
 
     A single element of four or six bits does not fill a byte.
     """
-    f.tensor("w", value[0], [], pattern("w", value[1]))
+    f.tensor("w", dtype, [], pattern("w", size))
 
 
 @rejects("DTY-03", codes="DTY_BAD_TYPE", over=PLACES)

@@ -284,13 +284,13 @@ TWO_NAMES = {
 
 
 @accepts("HDR-19", importance="high", over=TWO_NAMES)
-def two_names(f: FileBuilder, value: tuple[str, str]) -> None:
+def two_names(f: FileBuilder, first: str, second: str) -> None:
     """Two names differ only in a detail that a loose comparison ignores: $slug.
 
     Normalising or trimming names, or truncating them at NUL, turns two tensors into one.
     """
-    f.tensor(value[0], "F32", [1], b"\x00\x00\x80\x3f")
-    f.tensor(value[1], "F32", [1], b"\x00\x00\x00\x40")
+    f.tensor(first, "F32", [1], b"\x00\x00\x80\x3f")
+    f.tensor(second, "F32", [1], b"\x00\x00\x00\x40")
 
 
 @accepts("HDR-19 ENT-09")
@@ -526,13 +526,13 @@ NAMES_APART = {
 
 
 @accepts("HDR-19", importance="high", over=NAMES_APART)
-def names_apart(f: FileBuilder, value: tuple[str, str]) -> None:
+def names_apart(f: FileBuilder, first: str, second: str) -> None:
     """Cleaning, case-folding or normalising two names would make them equal: $slug.
 
     The names belong to two tensors with different content.
     """
-    f.tensor(value[0], "F32", [1], b"\x00\x00\x80\x3f")
-    f.tensor(value[1], "F32", [1], b"\x00\x00\x00\x40")
+    f.tensor(first, "F32", [1], b"\x00\x00\x80\x3f")
+    f.tensor(second, "F32", [1], b"\x00\x00\x00\x40")
 
 
 @accepts("HDR-19 HDR-17")

@@ -312,9 +312,8 @@ def text_of(f: FileBuilder, value: dict[str, str]) -> None:
         "every-letter": ("value", r"\u0076\u0061\u006c\u0075\u0065"),
     },
 )
-def text_with_escapes(f: FileBuilder, value: tuple[str, str]) -> None:
+def text_with_escapes(f: FileBuilder, plain: str, escaped: str) -> None:
     """The key and value of the metadata are written with escapes: $slug."""
-    plain, escaped = value
     _with_tensor(f, {plain: plain}, raw=f'{{"{escaped}":"{escaped}"}}')
 
 
@@ -378,12 +377,11 @@ MAP_KEY_TWICE = {
 
 
 @chooses("duplicate-metadata-keys", codes="HDR_DUP_KEY", importance="high", over=MAP_KEY_TWICE)
-def map_key_twice(f: FileBuilder, value: tuple[str, dict[str, str], dict[str, str]]) -> None:
+def map_key_twice(f: FileBuilder, raw: str, first: dict[str, str], last: dict[str, str]) -> None:
     """One metadata key appears twice ($slug).
 
     Two readers can show different text for the same file, for example two different licences.
     """
-    raw, first, last = value
     _with_tensor(f, last, raw=raw, views={"first-wins": first, "last-wins": last})
 
 
@@ -397,9 +395,8 @@ RESERVED_KEY_TWICE = {
 
 
 @rejects("HDR-11", codes="HDR_DUP_KEY MET_NOT_MAP", importance="high", over=RESERVED_KEY_TWICE)
-def reserved_key_twice(f: FileBuilder, value: tuple[str, str, str]) -> None:
+def reserved_key_twice(f: FileBuilder, key: str, first: str, second: str) -> None:
     """The reserved key appears twice, with a tensor in between ($slug)."""
-    key, first, second = value
     f.member(KEY, first)
     f.tensor("w", "F32", [2])
     f.member(key, second)

@@ -176,21 +176,21 @@ def name_like_decoding_fault(f: FileBuilder, value: str) -> None:
         "lower-de99": ("\U0001f699", r"\ud83d\ude99"),
     },
 )
-def digits_of_pair(f: FileBuilder, value: tuple[str, str]) -> None:
+def digits_of_pair(f: FileBuilder, name: str, spelled: str) -> None:
     """A tensor name is one surrogate pair, written with these hexadecimal digits: $slug.
 
     A reader with a gap in its table of hexadecimal digits rejects the valid name or returns a different name.
     """
-    f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
+    f.tensor(name, "F32", [2], key=f'"{spelled}"')
 
 
 @accepts("HDR-15 HDR-19", over={"last-before": ("\ud7ff", r"\ud7ff"), "first-behind": ("\ue000", r"\ue000")})
-def escape_beside_surrogates(f: FileBuilder, value: tuple[str, str]) -> None:
+def escape_beside_surrogates(f: FileBuilder, name: str, spelled: str) -> None:
     """A tensor name is the escaped character just before or after the range of surrogates ($slug).
 
     A range check that is off by one rejects a valid name.
     """
-    f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
+    f.tensor(name, "F32", [2], key=f'"{spelled}"')
 
 
 LOW_SURROGATE_WITHOUT_HIGH = {

@@ -129,13 +129,13 @@ def name_twice_ranges(f: FileBuilder) -> None:
         "pair": ("\U0001f600", r"\ud83d\ude00"),
     },
 )
-def name_twice_escaped(f: FileBuilder, value: tuple[str, str]) -> None:
+def name_twice_escaped(f: FileBuilder, name: str, spelled: str) -> None:
     """The same tensor name appears twice, once written with an escape ($slug).
 
     A reader that compares keys before decoding their escapes sees two different names.
     """
-    f.tensor(value[0], "F32", [2])
-    f.member(f'"{value[1]}"', ENTRY)
+    f.tensor(name, "F32", [2])
+    f.member(f'"{spelled}"', ENTRY)
 
 
 @rejects(

@@ -27,9 +27,9 @@ def raw_control_in_name(f: FileBuilder, value: str) -> None:
         "highest-pair": ("\U0010ffff", r"\udbff\udfff"),
     },
 )
-def escape_in_name(f: FileBuilder, value: tuple[str, str]) -> None:
+def escape_in_name(f: FileBuilder, name: str, spelled: str) -> None:
     """A tensor name is written with JSON escapes ($slug)."""
-    f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
+    f.tensor(name, "F32", [2], key=f'"{spelled}"')
 
 
 @accepts("HDR-15 HDR-10")
@@ -163,12 +163,12 @@ def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
     },
 )
 @accepts("HDR-15 HDR-14", over={"all-controls": (C0, C0_ESCAPED)})
-def escapes(f: FileBuilder, value: tuple[str, str]) -> None:
+def escapes(f: FileBuilder, name: str, spelled: str) -> None:
     """A tensor name is written with valid escapes: $slug.
 
     Decoding the escapes twice, or not at all, produces another name.
     """
-    f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
+    f.tensor(name, "F32", [2], key=f'"{spelled}"')
 
 
 @accepts("HDR-15 ENT-10")

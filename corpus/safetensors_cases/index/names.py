@@ -261,12 +261,11 @@ CALLED_LIKE_PICKLES = {"bin-of-three": ("pytorch_model-00003-of-00003.bin", 3), 
 
 
 @rejects("IDX-07", codes="IDX_BAD_EXTENSION", importance="high", over=CALLED_LIKE_PICKLES)
-def suffix_of_pickles(f: IndexBuilder, value: tuple[str, int]) -> None:
+def suffix_of_pickles(f: IndexBuilder, name: str, count: int) -> None:
     """The last shard is a safetensors file that has the name of a pickle file: $slug.
 
     A loader that chooses the format by the file name passes this file to the pickle loader.
     """
-    name, count = value
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}
     shards[f"layers.{count - 1}.weight"] = name
     for tensor, shard in shards.items():

@@ -274,13 +274,13 @@ OTHERWISE = {
 
 
 @rejects("IDX-09 IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=OTHERWISE)
-def named_otherwise(f: IndexBuilder, names: tuple[str, str]) -> None:
+def named_otherwise(f: IndexBuilder, in_index: str, in_shard: str) -> None:
     """The index and the only shard name the same tensor differently: $slug.
 
     Programs that export a part of a model or that normalize names change one of the two files.
     """
-    f.shard(numbered(1, 1), names[1], "a")
-    f.index({names[0]: numbered(1, 1), "a": numbered(1, 1)}, metadata={"total_size": 16})
+    f.shard(numbered(1, 1), in_shard, "a")
+    f.index({in_index: numbered(1, 1), "a": numbered(1, 1)}, metadata={"total_size": 16})
 
 
 @chooses(
@@ -322,11 +322,11 @@ def tensor_in_two_shards(f: IndexBuilder, mapped: str) -> None:
     importance="high",
     over={"dtype": ("I32", 2), "shape": ("F32", 3)},
 )
-def tensor_in_two_shards_of_other(f: IndexBuilder, form: tuple[str, int]) -> None:
+def tensor_in_two_shards_of_other(f: IndexBuilder, dtype: str, length: int) -> None:
     """Another shard contains a copy of the tensor with a different $slug."""
-    f.shard(A, "a", twice=(form[0], [form[1]]))
+    f.shard(A, "a", twice=(dtype, [length]))
     f.shard(B, "twice")
-    f.shard(C, twice=(form[0], [form[1]]), c=("F32", [2]))
+    f.shard(C, twice=(dtype, [length]), c=("F32", [2]))
     f.index({"a": A, "twice": B, "c": C})
 
 
@@ -376,9 +376,8 @@ PATTERNS = {
 
 
 @rejects("IDX-08", codes="IDX_SHARD_MISSING", over=PATTERNS)
-def shard_pattern_with(f: IndexBuilder, value: tuple[str, int]) -> None:
+def shard_pattern_with(f: IndexBuilder, name: str, count: int) -> None:
     """The last shard name is a glob pattern that matches an existing file: $slug."""
-    name, count = value
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}
     for tensor, shard in shards.items():
         f.shard(shard).tensor(tensor, "I16", [3])

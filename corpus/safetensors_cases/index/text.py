@@ -135,9 +135,9 @@ MAPS = {
 
 
 @rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over=MAPS)
-def two_weight_maps(f: IndexBuilder, maps: tuple[str, str]) -> None:
+def two_weight_maps(f: IndexBuilder, first: str, second: str) -> None:
     """The index has two members named weight_map: $slug."""
-    two(f, f'{{{SIZE},"weight_map":{{{maps[0]}}},"weight_map":{{{maps[1]}}}}}')
+    two(f, f'{{{SIZE},"weight_map":{{{first}}},"weight_map":{{{second}}}}}')
 
 
 META = {"absent": f"{{{MAP}}}", "without-total-size": f'{{"metadata":{{}},{MAP}}}'}

@@ -97,9 +97,9 @@ OFFSET_TYPE = {
 
 
 @rejects("OFF-01", codes="ENT_BAD_INTEGER OFF_BAD_PAIR", over=OFFSET_TYPE)
-def offset_type(f: FileBuilder, value: tuple[str, int]) -> None:
+def offset_type(f: FileBuilder, offsets: str, size: int) -> None:
     """An offset is not a number: $slug."""
-    f.tensor("w", "U8", [value[1]], fields={"data_offsets": value[0]})
+    f.tensor("w", "U8", [size], fields={"data_offsets": offsets})
 
 
 @rejects("OFF-01", codes="ENT_BAD_INTEGER", importance="critical", bugs="FB-43 FB-62 FB-85")
@@ -146,12 +146,12 @@ def offsets_swapped(f: FileBuilder, value: int) -> None:
         "2p32-less-8-to-0": (2**32 - 8, 0),
     },
 )
-def reversed_wraps_to_size(f: FileBuilder, value: tuple[int, int]) -> None:
+def reversed_wraps_to_size(f: FileBuilder, begin: int, end: int) -> None:
     """Subtracting the begin offset from the end offset wraps around to the size of the tensor: $slug.
 
     The end offset is inside the file. As a signed number, the begin offset is just before the data.
     """
-    f.tensor("w", "F32", [2], begin=value[0], end=value[1])
+    f.tensor("w", "F32", [2], begin=begin, end=end)
 
 
 OFFSET_NUMBER = {
@@ -184,9 +184,9 @@ OFFSET_NUMBER_IN_ONE_OF_THREE = {
 
 
 @rejects("OFF-02", codes="ENT_BAD_INTEGER", over=OFFSET_NUMBER_IN_ONE_OF_THREE)
-def offset_number_in_one_of_three(f: FileBuilder, value: tuple[int, str]) -> None:
+def offset_number_in_one_of_three(f: FileBuilder, place: int, offsets: str) -> None:
     """One offset in a file with three tensors has a decimal point or an exponent: $slug."""
-    three_tensors(f, value[0], fields={"data_offsets": value[1]})
+    three_tensors(f, place, fields={"data_offsets": offsets})
 
 
 OFFSET_TEXT = {

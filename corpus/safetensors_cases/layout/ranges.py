@@ -38,14 +38,14 @@ UNALIGNED: dict[str, tuple[int, str]] = {
 
 
 @accepts("OFF-11", importance="high", over=UNALIGNED, ahead=rare(UNALIGNED), bugs="FB-35 FB-75 FB-109")
-def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
+def unaligned(f: FileBuilder, offset: int, dtype: str) -> None:
     """A tensor begins at an offset that is not aligned to the width of its elements: $slug.
 
     Reading such a tensor through a pointer to the element type is undefined behaviour in C, and faults on
     some processors.
     """
-    f.tensor("a", "U8", [value[0]])
-    f.tensor("b", value[1], [3])
+    f.tensor("a", "U8", [offset])
+    f.tensor("b", dtype, [3])
 
 
 @accepts("OFF-11 FRM-08", importance="high", over=("F16", "F32", "F64"), bugs="FB-70 FB-75")
@@ -216,9 +216,8 @@ def hole_between_two(f: FileBuilder) -> None:
     over={"before-first": (0, 8), "one-byte-before-first": (0, 1), "one-byte": (1, 1), "before-last": (2, 8)},
     bugs="FB-59 FB-117",
 )
-def hole(f: FileBuilder, value: tuple[int, int]) -> None:
+def hole(f: FileBuilder, place: int, count: int) -> None:
     """Bytes before or between three tensors belong to none of them: $slug."""
-    place, count = value
     for index, name in enumerate("abc"):
         if index == place:
             f.gap(count)
@@ -277,12 +276,11 @@ def empty_tensor_inside_another(f: FileBuilder, value: int) -> None:
     bugs=dict.fromkeys(("front", "back"), "FB-59")
     | {"whole": "FB-59 FB-78 FB-79 FB-117", "whole-other-dtype": "FB-79"},
 )
-def range_of_another(f: FileBuilder, value: tuple[str, int, int]) -> None:
+def range_of_another(f: FileBuilder, dtype: str, begin: int, end: int) -> None:
     """The range of a tensor is part or all of the range of another tensor: $slug.
 
     Writing to one tensor changes the other.
     """
-    dtype, begin, end = value
     f.tensor("a", "U8", [8])
     f.tensor("b", dtype, [2] if dtype == "F32" else [end - begin], b"", begin=begin, end=end)
 
@@ -294,9 +292,8 @@ def range_of_another(f: FileBuilder, value: tuple[str, int, int]) -> None:
     over={"first-two-1-byte": (1, 1), "first-two-4-bytes": (1, 4), "last-two-1-byte": (2, 1)},
     bugs="FB-59 FB-78 FB-117",
 )
-def overlap(f: FileBuilder, value: tuple[int, int]) -> None:
+def overlap(f: FileBuilder, place: int, shared: int) -> None:
     """One of three tensors begins before the previous tensor ends: $slug."""
-    place, shared = value
     three_tensors(f, place, usual=("U8", [8]), size=8 - shared, begin=8 * place - shared)
 
 
@@ -346,9 +343,9 @@ def _places(*, last: bool = True, **values: int) -> dict[str, tuple[int, int]]:
     bugs="FB-43",
     over=_places(larger=3, smaller=1),
 )
-def shape_alone(f: FileBuilder, value: tuple[int, int]) -> None:
+def shape_alone(f: FileBuilder, length: int, place: int) -> None:
     """Only the shape of one of three tensors is wrong ($slug). The range and the file agree."""
-    three_tensors(f, value[1], shape=[value[0]], size=8)
+    three_tensors(f, place, shape=[length], size=8)
 
 
 @rejects(
@@ -381,9 +378,9 @@ def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
     bugs="FB-43",
     over=_places(larger=4, smaller=-4),
 )
-def range_alone(f: FileBuilder, value: tuple[int, int]) -> None:
+def range_alone(f: FileBuilder, more: int, place: int) -> None:
     """Only the range of one of three tensors is wrong ($slug). The shape and the file agree."""
-    three_tensors(f, value[1], end=8 * value[1] + 8 + value[0])
+    three_tensors(f, place, end=8 * place + 8 + more)
 
 
 @rejects("OFF-07 OFF-06", codes=SHIFTED, importance="critical", over=PLACES)
@@ -396,35 +393,32 @@ def range_shifted(f: FileBuilder, value: int) -> None:
 @rejects("OFF-04", codes="OFF_OUT_OF_BOUNDS", importance="critical", over={"larger-last": (1, 2)})
 @rejects("OFF-07", codes="OFF_HOLE", importance="critical", over=_places(smaller=-1, last=False))
 @rejects("OFF-08", codes="OFF_TRAILING", importance="critical", over={"smaller-last": (-1, 2)})
-def shape_and_range(f: FileBuilder, value: tuple[int, int]) -> None:
+def shape_and_range(f: FileBuilder, more: int, place: int) -> None:
     """The shape and the range of one of three tensors agree, but on one element too many or too few: $slug.
 
     Each tensor is valid by itself. Only its neighbours or the end of the file reveal the fault.
     """
-    more, place = value
     three_tensors(f, place, shape=[2 + more], size=8, end=8 * place + 8 + 4 * more)
 
 
 @rejects("OFF-05 OFF-08", codes=ANY, importance="critical", over=_places(larger=1))
 @rejects("OFF-05 OFF-04", codes=ANY, importance="critical", over=_places(smaller=-1))
-def shape_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
+def shape_and_file(f: FileBuilder, more: int, place: int) -> None:
     """The shape of one of three tensors and the file are both four bytes too large or too small: $slug.
 
     The ranges are unchanged. A reader that adds up the sizes of the shapes does not find the fault.
     """
-    more, place = value
     three_tensors(f, place, shape=[2 + more], size=8)
     _resize(f, more)
 
 
 @rejects("OFF-05 OFF-06", codes=ANY, importance="critical", over=_places(larger=4, last=False))
 @rejects("OFF-05 OFF-07", codes=ANY, importance="critical", over=_places(smaller=-4, last=False))
-def range_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
+def range_and_file(f: FileBuilder, more: int, place: int) -> None:
     """The range of one of three tensors and the file are both four bytes too large or too small: $slug.
 
     The shape and the other tensors are right, and the sum of the ranges equals the size of the data.
     """
-    more, place = value
     three_tensors(f, place, end=8 * place + 8 + more)
     _resize(f, more)
 
@@ -455,14 +449,14 @@ def range_at_2p53_plus_1(f: FileBuilder) -> None:
 
 
 @rejects("OFF-06", codes="OFF_OVERLAP", importance="high", over={"whole": (0, 8), "part": (4, 12)})
-def last_over_first(f: FileBuilder, value: tuple[int, int]) -> None:
+def last_over_first(f: FileBuilder, begin: int, end: int) -> None:
     """The third tensor in the header overlaps the first tensor: $slug.
 
     A reader that compares each tensor only with the previous tensor in the header does not notice the
     overlap.
     """
     f.tensors("ab", "U8", [8])
-    f.tensor("c", "U8", [8], b"", begin=value[0], end=value[1])
+    f.tensor("c", "U8", [8], b"", begin=begin, end=end)
 
 
 @rejects("OFF-06", codes="OFF_OVERLAP", importance="high")

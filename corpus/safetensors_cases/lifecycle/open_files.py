@@ -213,9 +213,8 @@ REWRITES = {"whole": (NEW, 0), "first-byte": (b"\x33", 0), "last-byte": (b"\x33"
 
 
 @chooses("data-rewritten-after-open", codes=ERROR, over=REWRITES)
-def data_rewritten(f: LifecycleBuilder, value: tuple[bytes, int]) -> None:
+def data_rewritten(f: LifecycleBuilder, new: bytes, at: int) -> None:
     """The bytes of the requested tensor are overwritten: $slug."""
-    new, at = value
     file = open_pair(f)
     f.rewrite(new, data_start(file) + 8 + at)
     f.read("b")
@@ -424,9 +423,8 @@ NUMBERS: dict[str, tuple[str, dict[str, str] | None]] = {
 
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", over=NUMBERS)
-def unknown_name_number(f: LifecycleBuilder, value: tuple[str, dict[str, str] | None]) -> None:
+def unknown_name_number(f: LifecycleBuilder, name: str, metadata: dict[str, str] | None) -> None:
     """The request uses the number of a tensor, which is not a name in the file: $slug."""
-    name, metadata = value
     open_three(f, metadata)
     f.read("b", name)
 
@@ -439,14 +437,13 @@ REPLACEMENTS: dict[str, tuple[str, dict[str, str] | None]] = {
 
 @accepts("DAT-06 API-12", importance="high", over=REPLACEMENTS)
 def opened_again_after_replacing_by_one(
-    f: LifecycleBuilder, value: tuple[str, dict[str, str] | None]
+    f: LifecycleBuilder, order: str, metadata: dict[str, str] | None
 ) -> None:
     """A file of three dtypes is read, closed, replaced by a file $slug and opened again.
 
     The reader must return the new content. The tensors keep their names, dtypes and shapes, but are at other
     positions or after a longer header.
     """
-    order, metadata = value
     open_three(f)
     f.read(*"abc")
     f.close()

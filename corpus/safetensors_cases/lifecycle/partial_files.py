@@ -141,10 +141,10 @@ CUTS = {f"{place}-{file}": (file, place) for file in BOTH for place in PLACES}
     bugs={"everything-large": "FB-111", "the-tensor-large": "FB-111"},
     over=CUTS,
 )
-def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:
+def cut(f: LifecycleBuilder, file: str, place: str) -> None:
     """The open file is truncated, and the last tensor is requested; missing part: $slug."""
-    open_two(f, value[0])
-    f.truncate(cut_size(f, value[1]))
+    open_two(f, file)
+    f.truncate(cut_size(f, place))
     f.read("b")
 
 
@@ -176,8 +176,8 @@ def cut_and_restored(f: LifecycleBuilder) -> None:
 
 
 @accepts("API-11 DAT-07", importance="critical", over=CUTS, issue=REPORT)
-def cut_after_the_tensor_was_taken(f: LifecycleBuilder, value: tuple[str, str]) -> None:
+def cut_after_the_tensor_was_taken(f: LifecycleBuilder, file: str, place: str) -> None:
     """The file is truncated after a tensor was returned and before it is checked; missing part: $slug."""
-    open_two(f, value[0])
+    open_two(f, file)
     f.read("b")
-    f.truncate(cut_size(f, value[1]))
+    f.truncate(cut_size(f, place))

@@ -354,13 +354,12 @@ OVER_CAP = {
 
 
 @rejects("FRM-06 LIM-01", codes="FRM_HEADER_OVER_LIMIT", importance="high", over=OVER_CAP)
-def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
+def over_cap(f: RecipeBuilder, fill: Filling, size: int) -> None:
     """A complete and valid header exceeds the cap: $slug.
 
     The reader must reject the file because of its header length, without reading the header or allocating
     memory for it.
     """
-    fill, size = value
     f.expect_count(0)
     fill(f, size)
     constant_cost(f)

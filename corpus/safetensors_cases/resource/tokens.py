@@ -50,12 +50,11 @@ def _one_byte(f: RecipeBuilder) -> None:
     importance="critical",
     over={f"{what}-{slug}": (unit, n) for what, unit in UNITS.items() for slug, n in COUNTS.items()},
 )
-def nested_in_ignored_field(f: RecipeBuilder, value: tuple[tuple[str, str], int]) -> None:
+def nested_in_ignored_field(f: RecipeBuilder, unit: tuple[str, str], depth: int) -> None:
     """An unknown field contains a complete value that is very deeply nested: $slug.
 
     A parser that recurses once per level overflows the stack while it parses the value or frees the result.
     """
-    unit, depth = value
     _nested(f, OPEN_ENTRY, "0", depth, unit)
     _one_byte(f)
 
@@ -157,12 +156,11 @@ def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
         "unicode-25mb": ("\\u00e9", 25 * MEGABYTE),
     },
 )
-def escapes(f: RecipeBuilder, value: tuple[str, int]) -> None:
+def escapes(f: RecipeBuilder, unit: str, size: int) -> None:
     """A metadata value consists of escapes: $slug.
 
     If a parser appends each character to an immutable string, it copies the string every time.
     """
-    unit, size = value
     f.header('{"__metadata__":{"key":"')
     f.fill_header(size, unit, '"}}')
     f.expect_count(0)
@@ -254,9 +252,8 @@ def names_with_long_common_prefix(f: RecipeBuilder, value: int) -> None:
     },
     bugs="FB-19",
 )
-def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
+def tensors(f: RecipeBuilder, size: int, count: int) -> None:
     """The file has a hundred thousand or a million tensors, which are empty or have one byte: $slug."""
-    size, count = value
     offsets = "[{i},{next}]" if size else "[0,0]"
     text = f'"t{{i}}":{{"dtype":"U8","shape":[{size}],"data_offsets":{offsets}}}'
     f.header("{", {"each": text, "count": count, "separator": ","}, "}")

@@ -118,11 +118,11 @@ MANY = {
 
 
 @chooses("high-rank", "SHP-10", codes="LIM_RANK", over=MANY)
-def many(f: FileBuilder, value: tuple[str, list[int]]) -> None:
+def many(f: FileBuilder, text: str, last: list[int]) -> None:
     """A shape consists of 300 ones, followed by $slug."""
-    shape = [1] * 300 + value[1]
+    shape = [1] * 300 + last
     size = 0 if 0 in shape else 2 if 2 in shape else 1
-    f.tensor("w", "U8", shape, bytes(range(size)), fields={"shape": value[0]})
+    f.tensor("w", "U8", shape, bytes(range(size)), fields={"shape": text})
 
 
 @rejects(
@@ -268,12 +268,12 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
     over={"400-digits": ("1" * 400, 0)},
     bugs="FB-116",
 )
-def beyond_64_bits(f: FileBuilder, value: Spelled) -> None:
+def beyond_64_bits(f: FileBuilder, digits: str, size: int) -> None:
     """A dimension does not fit into 64 bits: $slug.
 
     Truncated to 64 bits, the dimension may match the range. Very long numbers are slow to convert.
     """
-    _raw(f, f"[{value[0]}]", value[1])
+    _raw(f, f"[{digits}]", size)
 
 
 HUNDREDS = "1" * 400

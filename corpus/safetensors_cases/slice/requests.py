@@ -167,9 +167,8 @@ NOTHING: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 
 @chooses("slice-zero-dimension", "API-09", codes=OUT, over=NOTHING)
-def dimension_of_0(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
+def dimension_of_0(f: SliceBuilder, shape: list[int], index: tuple[Any, ...]) -> None:
     """The request has a range over a dimension of length 0: $slug."""
-    shape, index = value
     ask_numbers(f, *index, shape=shape)
 
 

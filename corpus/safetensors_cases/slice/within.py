@@ -84,12 +84,11 @@ SIZES: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 
 @accepts("API-05", importance="high", over=SIZES, bugs="FB-114")
-def stop_like_size(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
+def stop_like_size(f: SliceBuilder, shape: list[int], index: tuple[Any, ...]) -> None:
     """The range of the last dimension stops at the size of another dimension: $slug.
 
     A reader that counts dimensions from the wrong side returns the whole dimension.
     """
-    shape, index = value
     ask_numbers(f, *index, shape=shape)
 
 
@@ -155,9 +154,8 @@ RANKS: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 
 @accepts("API-05", over=RANKS)
-def rank(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
+def rank(f: SliceBuilder, shape: list[int], index: tuple[Any, ...]) -> None:
     """The request selects a slice of a tensor of this rank: $slug."""
-    shape, index = value
     ask_numbers(f, *index, shape=shape)
 
 
@@ -243,9 +241,8 @@ ZERO: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 
 @accepts("SHP-04 API-05", over=ZERO)
-def no_bytes(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
+def no_bytes(f: SliceBuilder, shape: list[int], index: tuple[Any, ...]) -> None:
     """An empty tensor is sliced along dimensions whose length is not 0: $slug."""
-    shape, index = value
     ask_numbers(f, *index, shape=shape, beside=2)
 
 
@@ -434,12 +431,11 @@ MIXED: dict[str, tuple[str, list[int], tuple[Any, ...], int]] = {
     over=MIXED,
     ahead=rare({slug: value[0] for slug, value in MIXED.items()}),
 )
-def listed_first(f: SliceBuilder, value: tuple[str, list[int], tuple[Any, ...], int]) -> None:
+def listed_first(f: SliceBuilder, dtype: str, shape: list[int], index: tuple[Any, ...], behind: int) -> None:
     """The header lists a tensor before the three-byte tensor that precedes it in the data: $slug.
 
     The index and the start of the data buffer are also ordinary. The case tests them in combination.
     """
-    dtype, shape, index, behind = value
     f.tensor("before", "U8", [3])
     f.tensor("t", dtype, shape, at=0)
     f.tensor("after", "F32", [2], at=0)

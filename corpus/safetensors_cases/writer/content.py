@@ -112,9 +112,9 @@ VALUES = {
 
 
 @accepts("WRT-01 DAT-04", over=VALUES, ahead=rare(VALUES))
-def values(f: WriteBuilder, value: tuple[str, bytes]) -> None:
+def values(f: WriteBuilder, code: str, data: bytes) -> None:
     """Values that a conversion would change are written bit for bit ($slug)."""
-    f.tensor("t", value[0], [2], value[1])
+    f.tensor("t", code, [2], data)
 
 
 @accepts("WRT-01")
@@ -183,12 +183,11 @@ SIZES: dict[str, tuple[str, list[int], int]] = {
 
 
 @rejects("WRT-17", codes="WRT_SIZE_MISMATCH OFF_SIZE_MISMATCH", importance="high", over=SIZES)
-def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
+def size(f: WriteBuilder, code: str, shape: list[int], nbytes: int) -> None:
     """The size of the buffer does not match the dtype and the shape: $slug.
 
     If the writer saves the tensor, the file breaks OFF-05, or the writer reads past the end of the buffer.
     """
-    code, shape, nbytes = value
     f.storage("memory", bytes(range(1, nbytes + 1)))
     f.tensor("t", code, shape, storage="memory", nbytes=nbytes)
     f.properties = ["target-unchanged"]
@@ -224,9 +223,8 @@ WRAPS: dict[str, tuple[str, list[int], int]] = {
     over=WRAPS,
     bugs={slug: "FB-15 FB-16" if slug == "packed-pairs-to-zero" else "FB-15" for slug in WRAPS},
 )
-def wrapping_shape(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
+def wrapping_shape(f: WriteBuilder, code: str, shape: list[int], nbytes: int) -> None:
     """The size of a shape, computed in 64 bits, wraps around to the size of the buffer: $slug."""
-    code, shape, nbytes = value
     f.storage("memory", bytes(range(1, nbytes + 1)))
     f.tensor("t", code, shape, storage="memory", nbytes=nbytes)
 
@@ -291,13 +289,12 @@ VIEWS: dict[str, tuple[str, int, list[int], int, list[int]]] = {
     | dict.fromkeys(("every-second", "inner-columns"), "FB-23 FB-27"),
     over=VIEWS,
 )
-def view(f: WriteBuilder, value: tuple[str, int, list[int], int, list[int]]) -> None:
+def view(f: WriteBuilder, code: str, size: int, shape: list[int], offset: int, strides: list[int]) -> None:
     """The elements of a view are not contiguous in memory: $slug.
 
     A writer that copies the memory unchanged stores wrong values. Starting at the first element and copying
     as many bytes as the shape requires stores memory that belongs to other objects.
     """
-    code, size, shape, offset, strides = value
     begin = surrounded(f, size)
     f.tensor("t", code, shape, storage="memory", offset=begin + offset, strides=strides)
 
@@ -324,12 +321,13 @@ CONTIGUOUS: dict[str, tuple[str, list[int], int, list[int] | None]] = {
 
 
 @accepts("WRT-01 WRT-07", importance="high", over=CONTIGUOUS, bugs={"middle": "FB-27", "rows": "FB-27"})
-def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int] | None]) -> None:
+def contiguous_view(
+    f: WriteBuilder, code: str, shape: list[int], offset: int, strides: list[int] | None
+) -> None:
     """The elements of a view are contiguous but inside a larger storage: $slug.
 
     The stride of a dimension of length one has no effect. The writer must not save the rest of the storage.
     """
-    code, shape, offset, strides = value
     begin = surrounded(f, 48)
     f.tensor("t", code, shape, storage="memory", offset=begin + offset, strides=strides)
 
