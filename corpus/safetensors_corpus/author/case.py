@@ -113,9 +113,7 @@ def accepts(rules: str, **details: Any) -> Callable[[Callable[..., None]], Calla
     return _register(rules, None, {"": ACCEPT}, **details)
 
 
-def rejects(
-    rules: str, *, codes: str, **details: Any
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def rejects(rules: str, codes: str, **details: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a case that every reader must reject, with the fault codes, of which the first is primary."""
     return _register(rules, None, {"": reject(codes)}, **details)
 
