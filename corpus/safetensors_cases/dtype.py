@@ -40,7 +40,7 @@ def no_elements(f: FileBuilder, value: str) -> None:
     f.tensor("w", value, [0, 4])
 
 
-@rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=CODES)
+@rejects("DTY-05 OFF-05", "OFF_SIZE_MISMATCH", importance="critical", over=CODES)
 def one_byte_less(f: FileBuilder, value: str) -> None:
     """A tensor has eight $value elements, but the range and the file are one byte too short.
 
@@ -49,7 +49,7 @@ def one_byte_less(f: FileBuilder, value: str) -> None:
     f.tensor("w", value, [8], pattern("w", size_of(value, [8]) - 1))
 
 
-@rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
+@rejects("DTY-05 OFF-05", "OFF_SIZE_MISMATCH", importance="high", over=CODES)
 def one_byte_more(f: FileBuilder, value: str) -> None:
     """A tensor has eight $value elements, but the range and the file are one byte too long.
 
@@ -58,7 +58,7 @@ def one_byte_more(f: FileBuilder, value: str) -> None:
     f.tensor("w", value, [8], pattern("w", size_of(value, [8]) + 1))
 
 
-@rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
+@rejects("DTY-05 OFF-05", "OFF_SIZE_MISMATCH", importance="high", over=CODES)
 def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
     """The second of three tensors has dtype $value and shape [2, 8], and its range is one byte too long."""
     f.tensor("before", "U8", [3])
@@ -69,7 +69,7 @@ def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "DTY-05 OFF-05",
-    codes="OFF_SIZE_MISMATCH",
+    "OFF_SIZE_MISMATCH",
     importance="high",
     issue="leejet/stable-diffusion.cpp#1396",
     bugs="FB-220",
@@ -139,7 +139,7 @@ PART_OF_A_BYTE = {
 }
 
 
-@rejects("DTY-09", codes="DTY_SUBBYTE OFF_SIZE_MISMATCH", importance="high", over=PART_OF_A_BYTE)
+@rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", importance="high", over=PART_OF_A_BYTE)
 def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     """The last packed element ends inside a byte, and the range is rounded: $slug.
 
@@ -148,21 +148,18 @@ def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     sized(f, *value)
 
 
-@rejects("DTY-09", codes="DTY_SUBBYTE OFF_SIZE_MISMATCH", importance="high", over=PLACES)
+@rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", importance="high", over=PLACES)
 def part_of_a_byte_among_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has three F4 elements in two bytes."""
     three_tensors(f, value, usual=("U8", [4]), dtype="F4", shape=[3], size=2)
 
 
 @rejects(
-    "DTY-05 OFF-05",
-    codes="OFF_SIZE_MISMATCH",
-    importance="high",
-    over={"f6-e3m2-8-as-4-bit": ("F6_E3M2", [8], 4)},
+    "DTY-05 OFF-05", "OFF_SIZE_MISMATCH", importance="high", over={"f6-e3m2-8-as-4-bit": ("F6_E3M2", [8], 4)}
 )
 @rejects(
     "DTY-10 OFF-05",
-    codes="OFF_SIZE_MISMATCH",
+    "OFF_SIZE_MISMATCH",
     importance="high",
     over={
         "f4-2x2-as-pairs": ("F4", [2, 2], 4),
@@ -209,7 +206,7 @@ UNKNOWN = {
 """slug -> JSON text, and bytes of eight elements."""
 
 
-@rejects("DTY-01", codes="DTY_UNKNOWN", over=UNKNOWN, bugs="FB-117")
+@rejects("DTY-01", "DTY_UNKNOWN", over=UNKNOWN, bugs="FB-117")
 def unknown_code(f: FileBuilder, text: str, size: int) -> None:
     """The dtype is not one of the 22 codes: $slug.
 
@@ -218,13 +215,13 @@ def unknown_code(f: FileBuilder, text: str, size: int) -> None:
     f.tensor("w", "U8", [8], pattern("w", size), fields={"dtype": text})
 
 
-@rejects("DTY-01 DTY-15", codes="DTY_UNKNOWN")
+@rejects("DTY-01 DTY-15", "DTY_UNKNOWN")
 def unknown_code_around_f16(f: FileBuilder) -> None:
     """The dtype is XF16Y, which the pattern in the published JSON schema accepts."""
     f.tensor("w", "F16", [2], fields={"dtype": '"XF16Y"'})
 
 
-@rejects("DTY-01", codes="DTY_UNKNOWN", importance="high", over=PLACES)
+@rejects("DTY-01", "DTY_UNKNOWN", importance="high", over=PLACES)
 def unknown_code_among_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has the unknown dtype F128.
 
@@ -235,7 +232,7 @@ def unknown_code_among_three(f: FileBuilder, value: int) -> None:
 
 @rejects(
     "OFF-04 DTY-01",
-    codes="OFF_OUT_OF_BOUNDS DTY_UNKNOWN OFF_HOLE",
+    "OFF_OUT_OF_BOUNDS DTY_UNKNOWN OFF_HOLE",
     importance="critical",
     issue="kekzl/imp#1603",
     bugs="FB-65",
@@ -251,10 +248,10 @@ def unknown_code_and_far_range(f: FileBuilder) -> None:
 
 @rejects(
     "DTY-03",
-    codes="DTY_BAD_TYPE",
+    "DTY_BAD_TYPE",
     over={"null": "null", "number": "32", "true": "true", "array": '["F32"]', "empty-array": "[]"},
 )
-@rejects("DTY-02", codes="DTY_BAD_TYPE", over={"empty-object": "{}", "object-with-string": '{"name":"F32"}'})
+@rejects("DTY-02", "DTY_BAD_TYPE", over={"empty-object": "{}", "object-with-string": '{"name":"F32"}'})
 def of_other_type(f: FileBuilder, value: str) -> None:
     """The dtype is $value instead of a string."""
     f.tensor("w", "F32", [2], fields={"dtype": value})
@@ -277,7 +274,7 @@ OBJECT_FORM = {
 }
 
 
-@rejects("DTY-02", codes="DTY_BAD_TYPE DTY_UNKNOWN", over=OBJECT_FORM)
+@rejects("DTY-02", "DTY_BAD_TYPE DTY_UNKNOWN", over=OBJECT_FORM)
 def object_form(f: FileBuilder, value: str) -> None:
     """The dtype is an object in a form that no known reader accepts: $slug."""
     f.tensor("w", "F32", [2], fields={"dtype": value})
@@ -311,7 +308,7 @@ def four_of_f6_e3m2(f: FileBuilder) -> None:
 
 @rejects(
     "DTY-09",
-    codes="DTY_SUBBYTE OFF_SIZE_MISMATCH",
+    "DTY_SUBBYTE OFF_SIZE_MISMATCH",
     importance="high",
     over={"f4-without-bytes": ("F4", 0), "f6-e2m3": ("F6_E2M3", 1), "f6-e3m2-without-bytes": ("F6_E3M2", 0)},
 )
@@ -323,7 +320,7 @@ def scalar_of_packed(f: FileBuilder, dtype: str, size: int) -> None:
     f.tensor("w", dtype, [], pattern("w", size))
 
 
-@rejects("DTY-03", codes="DTY_BAD_TYPE", over=PLACES)
+@rejects("DTY-03", "DTY_BAD_TYPE", over=PLACES)
 def null_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has null as its dtype.
 
@@ -332,7 +329,7 @@ def null_in_one_of_three(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, usual=("F32", [1]), fields={"dtype": "null"})
 
 
-@rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=PLACES)
+@rejects("DTY-05 OFF-05", "OFF_SIZE_MISMATCH", importance="critical", over=PLACES)
 def wider_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has two F32 elements but declares F64."""
     three_tensors(f, value, dtype="F64", size=8)
@@ -347,7 +344,7 @@ ESCAPED_TEXT = {
 }
 
 
-@rejects("DTY-01 DTY-04", codes="DTY_UNKNOWN", over=ESCAPED_TEXT)
+@rejects("DTY-01 DTY-04", "DTY_UNKNOWN", over=ESCAPED_TEXT)
 def escaped_text(f: FileBuilder, value: str) -> None:
     """The dtype is written with escapes, and the decoded string is not a code: $slug."""
     f.tensor("w", "U8", [8], fields={"dtype": value})
@@ -367,7 +364,7 @@ def codes_absent_from_published_schema(f: FileBuilder) -> None:
         f.tensor(code.lower(), code, [8])
 
 
-@rejects("DTY-01 DTY-15", codes="DTY_UNKNOWN", over=("F64S", "U128"))
+@rejects("DTY-01 DTY-15", "DTY_UNKNOWN", over=("F64S", "U128"))
 def code_near_another(f: FileBuilder, value: str) -> None:
     """The dtype is $value, which only resembles a code."""
     f.tensor("w", "U8", [16], fields={"dtype": f'"{value}"'})
@@ -375,7 +372,7 @@ def code_near_another(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "DTY-05 DTY-08 OFF-05",
-    codes="OFF_SIZE_MISMATCH",
+    "OFF_SIZE_MISMATCH",
     importance="high",
     over={"two-doubles": 16, "one-float": 4, "two-halves": 4 + 2},
 )
@@ -387,9 +384,7 @@ def complex_sized_as(f: FileBuilder, value: int) -> None:
 LONGEST = [code for code in DTYPE_BITS if len(code) == max(map(len, DTYPE_BITS))]
 
 
-@rejects(
-    "DTY-01", codes="DTY_UNKNOWN", over=[f"{code}{end}" for code in LONGEST for end in ("X", "2", "_FNUZ")]
-)
+@rejects("DTY-01", "DTY_UNKNOWN", over=[f"{code}{end}" for code in LONGEST for end in ("X", "2", "_FNUZ")])
 def longer_than_the_longest_code(f: FileBuilder, value: str) -> None:
     """The dtype is $value, which begins with one of the two longest codes.
 
@@ -414,7 +409,7 @@ PART_OF_A_BYTE_BY_RANK = {
 """slug -> dtype, shape of two or three dimensions, and size in bytes, for each possible remainder."""
 
 
-@rejects("DTY-09", codes="DTY_SUBBYTE OFF_SIZE_MISMATCH", importance="high", over=PART_OF_A_BYTE_BY_RANK)
+@rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", importance="high", over=PART_OF_A_BYTE_BY_RANK)
 def part_of_a_byte_by_rank(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     """The last packed element of a tensor of several dimensions ends inside a byte: $slug."""
     sized(f, *value)

@@ -31,7 +31,7 @@ def _beside_two(f: FileBuilder, place: int, value: str) -> None:
             f.tensor(name, "F32", [1])
 
 
-@rejects("ENT-01", codes="ENT_NOT_OBJECT", over=PLACES)
+@rejects("ENT-01", "ENT_NOT_OBJECT", over=PLACES)
 def value_null(f: FileBuilder, value: int) -> None:
     """The $slug of three tensor names has the value null.
 
@@ -41,9 +41,7 @@ def value_null(f: FileBuilder, value: int) -> None:
 
 
 @rejects(
-    "ENT-01",
-    codes="ENT_NOT_OBJECT",
-    over={"string": '"F32"', "number": "0", "true": "true", "entry-text": '"{}"'},
+    "ENT-01", "ENT_NOT_OBJECT", over={"string": '"F32"', "number": "0", "true": "true", "entry-text": '"{}"'}
 )
 def value_of_other_type(f: FileBuilder, value: str) -> None:
     """The value of a tensor name is $value instead of an object."""
@@ -73,25 +71,25 @@ ARRAY_FORM = {
 }
 
 
-@rejects("ENT-02", codes="ENT_NOT_OBJECT ENT_MISSING_FIELD", over=ARRAY_FORM)
+@rejects("ENT-02", "ENT_NOT_OBJECT ENT_MISSING_FIELD", over=ARRAY_FORM)
 def array_form(f: FileBuilder, value: str) -> None:
     """A tensor entry is an array of something other than the three fields in order: $slug."""
     _beside_two(f, 2, value)
 
 
-@rejects("ENT-02", codes="ENT_NOT_OBJECT DTY_BAD_TYPE SHP_BAD_TYPE")
+@rejects("ENT-02", "ENT_NOT_OBJECT DTY_BAD_TYPE SHP_BAD_TYPE")
 def array_in_other_order(f: FileBuilder) -> None:
     """A tensor entry is an array in the order shape, dtype, data_offsets."""
     _beside_two(f, 2, '[[0],"F32",[0,0]]')
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD")
+@rejects("ENT-03", "ENT_MISSING_FIELD")
 def object_empty(f: FileBuilder) -> None:
     """A tensor entry is an empty object."""
     _beside_two(f, 1, "{}")
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD", over=("dtype", "shape"))
+@rejects("ENT-03", "ENT_MISSING_FIELD", over=("dtype", "shape"))
 def field_missing(f: FileBuilder, value: str) -> None:
     """The entry of the only tensor has no $value.
 
@@ -101,7 +99,7 @@ def field_missing(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [1], fields={value: None})
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD", importance="high", over=PLACES)
+@rejects("ENT-03", "ENT_MISSING_FIELD", importance="high", over=PLACES)
 def data_offsets_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors is empty and has no data_offsets.
 
@@ -111,7 +109,7 @@ def data_offsets_missing(f: FileBuilder, value: int) -> None:
     _beside_two(f, value, '{"dtype":"F32","shape":[0]}')
 
 
-@rejects("ENT-03", codes=RENAMED)
+@rejects("ENT-03", RENAMED)
 def data_offsets_called_offsets(f: FileBuilder) -> None:
     """The range is called offsets, as in an early draft of the format."""
     renamed_field(f, "data_offsets", "offsets")
@@ -126,7 +124,7 @@ FIELD_NAME_VARIANT = {
 }
 
 
-@rejects("ENT-05", codes=RENAMED, over=FIELD_NAME_VARIANT)
+@rejects("ENT-05", RENAMED, over=FIELD_NAME_VARIANT)
 def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
     """A required field is spelled differently: $slug.
 
@@ -315,7 +313,7 @@ def thousand_tensors(f: FileBuilder) -> None:
         f.tensor(f"{index:x}", "U8", [1])
 
 
-@rejects("ENT-01", codes="ENT_NOT_OBJECT")
+@rejects("ENT-01", "ENT_NOT_OBJECT")
 def value_is_entry_as_text(f: FileBuilder) -> None:
     """The value of a tensor name is a string that contains the text of a complete entry.
 
@@ -324,7 +322,7 @@ def value_is_entry_as_text(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2], value=json.dumps(ENTRY))
 
 
-@rejects("SHP-01 ENT-01", codes="SHP_BAD_TYPE", over={"alone": "[null]", "behind-two": "[2,null]"})
+@rejects("SHP-01 ENT-01", "SHP_BAD_TYPE", over={"alone": "[null]", "behind-two": "[2,null]"})
 def dimension_null_beside_empty_range(f: FileBuilder, shape: str) -> None:
     """The shape is $value, and the range is empty.
 
@@ -347,7 +345,7 @@ def strides_of_matrix(f: FileBuilder, strides: str) -> None:
     f.tensor("w", "F32", [2, 3], fields={"strides": strides})
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD", over=PLACES)
+@rejects("ENT-03", "ENT_MISSING_FIELD", over=PLACES)
 def dtype_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no dtype.
 
@@ -357,7 +355,7 @@ def dtype_missing(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, usual=ONE, fields={"dtype": None})
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD", over=PLACES)
+@rejects("ENT-03", "ENT_MISSING_FIELD", over=PLACES)
 def shape_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no shape.
 
@@ -366,19 +364,19 @@ def shape_missing(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, usual=ONE, fields={"shape": None})
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD", over={"dtype": "dtype", "shape": "shape", "offsets": FIELDS[2]})
+@rejects("ENT-03", "ENT_MISSING_FIELD", over={"dtype": "dtype", "shape": "shape", "offsets": FIELDS[2]})
 def only_one_field(f: FileBuilder, value: str) -> None:
     """An entry has only one field: $slug."""
     f.tensor("w", "U8", [0], fields={name: None for name in FIELDS if name != value})
 
 
-@rejects("ENT-01", codes="ENT_NOT_OBJECT", over={"first": 0, "middle": 1})
+@rejects("ENT-01", "ENT_NOT_OBJECT", over={"first": 0, "middle": 1})
 def value_number(f: FileBuilder, value: int) -> None:
     """The $slug of three names has a number as its value."""
     _beside_two(f, value, "0")
 
 
-@rejects("ENT-01", codes="ENT_NOT_OBJECT", over={"false": "false", "empty-string": '""', "digits": '"[0,0]"'})
+@rejects("ENT-01", "ENT_NOT_OBJECT", over={"false": "false", "empty-string": '""', "digits": '"[0,0]"'})
 def value_of_another_type(f: FileBuilder, value: str) -> None:
     """The second of three names has a value that is not an object: $slug."""
     f.tensor("a", "F32", [1])
@@ -392,7 +390,7 @@ def array_as(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, usual=ONE, value=f'["F32",[1],[{4 * value},{4 * value + 4}]]')
 
 
-@rejects("HDR-12", codes="HDR_DUP_KEY", importance="high", over=PLACES)
+@rejects("HDR-12", "HDR_DUP_KEY", importance="high", over=PLACES)
 def dtype_twice(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has two dtypes of the same width.
 
@@ -402,7 +400,7 @@ def dtype_twice(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, usual=ONE, value=f'{{"dtype":"I32",{fields}}}')
 
 
-@rejects("ENT-03 ENT-06", codes="ENT_MISSING_FIELD", over=FIELDS)
+@rejects("ENT-03 ENT-06", "ENT_MISSING_FIELD", over=FIELDS)
 def other_order_without(f: FileBuilder, value: str) -> None:
     """The fields are in reverse order, and one of them is missing: $slug.
 
@@ -411,7 +409,7 @@ def other_order_without(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [1], order=FIELDS[::-1], fields={value: None})
 
 
-@rejects("HDR-12 ENT-06", codes="HDR_DUP_KEY", importance="high")
+@rejects("HDR-12 ENT-06", "HDR_DUP_KEY", importance="high")
 def other_order_with_repetition(f: FileBuilder) -> None:
     """The range is the first field and appears again, with the same offsets, as the last field."""
     fields = '"data_offsets":[0,8],"shape":[2],"dtype":"F32","data_offsets":[0,8]'
@@ -442,16 +440,14 @@ def names_like_misspelled_fields(f: FileBuilder) -> None:
     f.tensors(("Dtype", "SHAPE", "dataOffsets", "offsets"), "U8", [3])
 
 
-@rejects("ENT-05", codes=RENAMED, over=PLACES)
+@rejects("ENT-05", RENAMED, over=PLACES)
 def capital_letter_in_entry(f: FileBuilder, value: int) -> None:
     """The $slug of three entries spells the field name shape with a capital letter."""
     three_tensors(f, value, usual=ONE, fields={"shape": None, "Shape": "[1]"})
 
 
 @rejects(
-    "HDR-09 ENT-01",
-    codes="ENT_NOT_OBJECT HDR_DUP_KEY",
-    over={"null": "null", "number": "0", "string": '"F32"'},
+    "HDR-09 ENT-01", "ENT_NOT_OBJECT HDR_DUP_KEY", over={"null": "null", "number": "0", "string": '"F32"'}
 )
 def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
     """A tensor name appears twice, and its first value is not an entry ($slug).

@@ -105,13 +105,13 @@ def model_card_up_to_the_first_piece(f: RemoteBuilder) -> None:
 CLAIMS = {"one-byte-more": 3, "a-mebibyte": 1 << 20, "a-tebibyte": 1 << 40, "the-most": (1 << 63) - 1}
 
 
-@rejects("FRM-04 LIM-10", codes="FRM_HEADER_PAST_EOF FRM_HEADER_OVER_LIMIT", importance="high", over=CLAIMS)
+@rejects("FRM-04 LIM-10", "FRM_HEADER_PAST_EOF FRM_HEADER_OVER_LIMIT", importance="high", over=CLAIMS)
 def header_longer_than_the_file(f: RemoteBuilder, length: int) -> None:
     """The length prefix claims a header that is longer than the whole file: $slug."""
     f.header, f.length = b"{}", length
 
 
-@rejects("FRM-03", codes="FRM_TOO_SHORT", over={"empty": 0, "prefix-cut": 5})
+@rejects("FRM-03", "FRM_TOO_SHORT", over={"empty": 0, "prefix-cut": 5})
 def no_prefix(f: RemoteBuilder, size: int) -> None:
     """The file ends inside the length prefix: $slug."""
     f.header = b"{}"
@@ -167,14 +167,14 @@ def connection_lost(f: RemoteBuilder, after: int) -> None:
 FAILING: tuple[Behaviour, ...] = ("unavailable", "not-found", "closed", "redirect-loop")
 
 
-@rejects("NET-01", codes="IO_ERROR", over=FAILING)
+@rejects("NET-01", "IO_ERROR", over=FAILING)
 def server(f: RemoteBuilder, behaviour: Behaviour) -> None:
     """The server does not return the file: $slug."""
     three(f)
     f.server = behaviour
 
 
-@rejects("FRM-04 NET-01", codes="FRM_HEADER_PAST_EOF FRM_HEADER_OVER_LIMIT IO_ERROR", importance="high")
+@rejects("FRM-04 NET-01", "FRM_HEADER_PAST_EOF FRM_HEADER_OVER_LIMIT IO_ERROR", importance="high")
 def page_in_place_of_the_file(f: RemoteBuilder) -> None:
     """The server sends an HTML page instead of the file, as gateways and login pages do.
 

@@ -32,7 +32,7 @@ NOT_OBJECTS = {
 }
 
 
-@rejects("HDR-06", codes=NOT_OBJECT, over=NOT_OBJECTS)
+@rejects("HDR-06", NOT_OBJECT, over=NOT_OBJECTS)
 def not_object(f: FileBuilder, value: str) -> None:
     """The header is not an object ($slug)."""
     f.header = value.encode()
@@ -52,7 +52,7 @@ OBJECT_TEXT = {
 }
 
 
-@rejects("HDR-07", codes="HDR_NOT_JSON", over=OBJECT_TEXT)
+@rejects("HDR-07", "HDR_NOT_JSON", over=OBJECT_TEXT)
 def object_text(f: FileBuilder, value: str) -> None:
     """The text of the header object breaks the JSON grammar ($slug).
 
@@ -71,7 +71,7 @@ ENTRY_TEXT = {
 }
 
 
-@rejects("HDR-07", codes="HDR_NOT_JSON SHP_BAD_TYPE OFF_BAD_PAIR DTY_BAD_TYPE", over=ENTRY_TEXT)
+@rejects("HDR-07", "HDR_NOT_JSON SHP_BAD_TYPE OFF_BAD_PAIR DTY_BAD_TYPE", over=ENTRY_TEXT)
 def entry_text(f: FileBuilder, value: str) -> None:
     """The text of a tensor entry breaks the JSON grammar ($slug)."""
     f.tensor("w", "F32", [2], value="{" + value + "}")
@@ -86,7 +86,7 @@ def space_between_tokens(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "HDR-07 HDR-08",
-    codes="HDR_NOT_JSON",
+    "HDR_NOT_JSON",
     over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0", "byte-order-mark": "\ufeff"},
 )
 def character_between_tokens(f: FileBuilder, value: str) -> None:
@@ -94,7 +94,7 @@ def character_between_tokens(f: FileBuilder, value: str) -> None:
     header_text(f, f'{{"w":{value}ENTRY}}')
 
 
-@rejects("HDR-06 HDR-16", codes=f"{NOT_OBJECT} HDR_TOO_DEEP", importance="high", bugs="FB-202")
+@rejects("HDR-06 HDR-16", f"{NOT_OBJECT} HDR_TOO_DEEP", importance="high", bugs="FB-202")
 def open_arrays(f: FileBuilder) -> None:
     """The header consists of thirty thousand opening brackets.
 
@@ -125,7 +125,7 @@ STRUCTURE = {
 }
 
 
-@rejects("HDR-07", codes="HDR_NOT_JSON", over=STRUCTURE)
+@rejects("HDR-07", "HDR_NOT_JSON", over=STRUCTURE)
 def structure(f: FileBuilder, value: str) -> None:
     """The members of the header object are joined in a way that JSON does not allow: $slug.
 
@@ -136,7 +136,7 @@ def structure(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "HDR-07",
-    codes="HDR_NOT_JSON SHP_BAD_TYPE OFF_BAD_PAIR DTY_BAD_TYPE ENT_MISSING_FIELD",
+    "HDR_NOT_JSON SHP_BAD_TYPE OFF_BAD_PAIR DTY_BAD_TYPE ENT_MISSING_FIELD",
     over={
         "no-value": FIELDS.replace('"F32"', ""),
         "dtype-unclosed": FIELDS.replace('"F32"', '"F32'),
@@ -163,7 +163,7 @@ BEHIND_OBJECT = {
 }
 
 
-@rejects("HDR-03", codes=PADDING, over=BEHIND_OBJECT)
+@rejects("HDR-03", PADDING, over=BEHIND_OBJECT)
 def behind_object(f: FileBuilder, value: bytes) -> None:
     """The header continues after its closing brace: $slug.
 
@@ -175,7 +175,7 @@ def behind_object(f: FileBuilder, value: bytes) -> None:
 
 @rejects(
     "HDR-02",
-    codes=START,
+    START,
     over={
         "next-line": b"\xc2\x85",
         "line-separator": b"\xe2\x80\xa8",
@@ -184,7 +184,7 @@ def behind_object(f: FileBuilder, value: bytes) -> None:
         "guard-against-script-inclusion": b")]}'\n",
     },
 )
-@rejects("HDR-01 HDR-02", codes=f"HDR_NOT_UTF8 {START}", over={"two-bytes-of-mark": b"\xef\xbb"})
+@rejects("HDR-01 HDR-02", f"HDR_NOT_UTF8 {START}", over={"two-bytes-of-mark": b"\xef\xbb"})
 def before_object(f: FileBuilder, value: bytes) -> None:
     """Something that is not JSON whitespace precedes the opening brace: $slug."""
     f.before = value
@@ -221,18 +221,16 @@ def behind_opening_brace(f: FileBuilder, value: str) -> None:
     header_text(f, "{" + value + '"w":ENTRY}')
 
 
-@rejects("HDR-02", codes=START, over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0"})
-@rejects("HDR-05 HDR-02", codes=START, over={"byte-order-mark": "\ufeff"})
+@rejects("HDR-02", START, over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0"})
+@rejects("HDR-05 HDR-02", START, over={"byte-order-mark": "\ufeff"})
 def empty_object_behind_character(f: FileBuilder, value: str) -> None:
     """A character that is not whitespace precedes an object without members ($slug)."""
     _object(f, f"{value}{{}}")
 
 
-@rejects("HDR-05 HDR-03", codes=PADDING, over={"byte-order-mark": "\ufeff"})
-@rejects("HDR-06 HDR-03", codes=PADDING, over={"object": "{}"})
-@rejects(
-    "HDR-03", codes=PADDING, over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0", "comma": ","}
-)
+@rejects("HDR-05 HDR-03", PADDING, over={"byte-order-mark": "\ufeff"})
+@rejects("HDR-06 HDR-03", PADDING, over={"object": "{}"})
+@rejects("HDR-03", PADDING, over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0", "comma": ","})
 def empty_object_before_character(f: FileBuilder, value: str) -> None:
     """Something other than spaces follows an object without members ($slug)."""
     _object(f, f"{{}}{value}")
@@ -240,7 +238,7 @@ def empty_object_before_character(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "HDR-07 HDR-08",
-    codes="HDR_NOT_JSON",
+    "HDR_NOT_JSON",
     over={"nul": "\0", "byte-order-mark": "\ufeff", "line-comment": "//\n", "form-feed": "\f"},
 )
 def empty_object_around_character(f: FileBuilder, value: str) -> None:
@@ -248,19 +246,19 @@ def empty_object_around_character(f: FileBuilder, value: str) -> None:
     _object(f, f"{{{value}}}")
 
 
-@rejects("HDR-06", codes=NOT_OBJECT)
+@rejects("HDR-06", NOT_OBJECT)
 def empty_object_in_array(f: FileBuilder) -> None:
     """The header is an array that contains an object without members."""
     _object(f, "[{}]")
 
 
-@rejects("FRM-05 FRM-06", codes="FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF")
+@rejects("FRM-05 FRM-06", "FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF")
 def empty_object_and_length_bit_63(f: FileBuilder) -> None:
     """The highest bit of the length of a header without members is set."""
     f.length = 8 + (1 << 63)
 
 
-@rejects("FRM-02", codes="FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF")
+@rejects("FRM-02", "FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF")
 def empty_object_and_length_big_endian(f: FileBuilder) -> None:
     """The length of a header without members is big-endian."""
     f.length = 8 << 56
@@ -272,7 +270,7 @@ def empty_object_but_metadata(f: FileBuilder, value: str) -> None:
     f.metadata({"a": value})
 
 
-@rejects("HDR-15", codes="HDR_NOT_JSON HDR_NOT_UTF8")
+@rejects("HDR-15", "HDR_NOT_JSON HDR_NOT_UTF8")
 def empty_object_but_upper_case_u(f: FileBuilder) -> None:
     r"""A file without tensors has the escape \U0041 in its metadata."""
     f.metadata({}, raw=r'{"a":"\U0041"}')
@@ -280,7 +278,7 @@ def empty_object_but_upper_case_u(f: FileBuilder) -> None:
 
 @rejects(
     "OFF-01 OFF-02",
-    codes="ENT_BAD_INTEGER OFF_BAD_PAIR",
+    "ENT_BAD_INTEGER OFF_BAD_PAIR",
     over={"booleans": "[false,false]", "minus-zero": "[-0,0]", "nested": "[[0],0]"},
     ahead={"minus-zero": "OFF-02"},
 )
@@ -289,7 +287,7 @@ def offsets_of_empty_tensor(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [0], fields={"data_offsets": value})
 
 
-@rejects("OFF-07 OFF-04", codes="OFF_HOLE OFF_OUT_OF_BOUNDS")
+@rejects("OFF-07 OFF-04", "OFF_HOLE OFF_OUT_OF_BOUNDS")
 def offsets_from_file_in_reverse_order(f: FileBuilder) -> None:
     """Two entries in reverse order count their offsets from the start of the file."""
     f.tensor("a", "F32", [2], begin=256, end=264)
@@ -305,7 +303,7 @@ def names_of_three(f: FileBuilder, value: int) -> None:
     f.tensors(names, "F32", [2])
 
 
-@rejects("OFF-01", codes="OFF_BAD_PAIR ENT_BAD_INTEGER")
+@rejects("OFF-01", "OFF_BAD_PAIR ENT_BAD_INTEGER")
 def one_offset_of_empty_tensor(f: FileBuilder) -> None:
     """The only tensor has no bytes, and its range consists of one offset."""
     f.tensor("w", "F32", [0], fields={"data_offsets": "[0]"})

@@ -11,7 +11,7 @@ C0 = "".join(chr(n) for n in range(32))
 C0_ESCAPED = "".join(f"\\u{n:04x}" for n in range(32))
 
 
-@rejects("HDR-14", codes="HDR_NOT_JSON", over={"nul": "\0", "tab": "\t", "line-feed": "\n", "1f": "\x1f"})
+@rejects("HDR-14", "HDR_NOT_JSON", over={"nul": "\0", "tab": "\t", "line-feed": "\n", "1f": "\x1f"})
 def raw_control_in_name(f: FileBuilder, value: str) -> None:
     """A tensor name contains an unescaped control character ($slug)."""
     header_text(f, f'{{"a{value}b":ENTRY}}')
@@ -45,10 +45,10 @@ def escape_in_field_names(f: FileBuilder) -> None:
 )
 @rejects(
     "HDR-15",
-    codes="HDR_NOT_JSON HDR_NOT_UTF8",
+    "HDR_NOT_JSON HDR_NOT_UTF8",
     over={"hex-byte": r"\x41", "upper-case-u": r"\U0041", "three-digits": r"\u041", "plus-sign": r"\u+041"},
 )
-@rejects("HDR-07 HDR-15", codes="HDR_NOT_JSON HDR_NOT_UTF8", over={"quote-missing": "\\"})
+@rejects("HDR-07 HDR-15", "HDR_NOT_JSON HDR_NOT_UTF8", over={"quote-missing": "\\"})
 def escape_text(f: FileBuilder, value: str) -> None:
     """A tensor name ends in `$value`, which is invalid in JSON or has no defined meaning.
 
@@ -69,7 +69,7 @@ ESCAPE_OF_ANOTHER_KIND = {
 }
 
 
-@rejects("HDR-15", codes=BAD, over=ESCAPE_OF_ANOTHER_KIND)
+@rejects("HDR-15", BAD, over=ESCAPE_OF_ANOTHER_KIND)
 def escape_of_another_kind(f: FileBuilder, value: str) -> None:
     """A tensor name contains an escape that JSON does not define: $slug.
 
@@ -89,7 +89,7 @@ def escape_of_another_kind(f: FileBuilder, value: str) -> None:
         "before-raw-character": r"\ud83dx",
     },
 )
-@rejects("HDR-15", codes=BAD, over={"before-unknown-escape": r"\uD800\uD800\x"})
+@rejects("HDR-15", BAD, over={"before-unknown-escape": r"\uD800\uD800\x"})
 def high_surrogate(f: FileBuilder, value: str) -> None:
     """A tensor name contains the escape of a high surrogate without its other half: $slug.
 
@@ -111,7 +111,7 @@ def low_surrogate(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "HDR-15",
-    codes=f"{BAD} ENT_MISSING_FIELD ENT_UNKNOWN_FIELD DTY_UNKNOWN",
+    f"{BAD} ENT_MISSING_FIELD ENT_UNKNOWN_FIELD DTY_UNKNOWN",
     over={
         "dtype": ENTRY.replace("F32", r"\F32"),
         "dtype-name": ENTRY.replace("dtype", r"\dtype"),
@@ -124,13 +124,13 @@ def escape_of_another_kind_in(f: FileBuilder, value: str) -> None:
     header_text(f, f'{{"w":{value}}}')
 
 
-@rejects("HDR-14", codes="HDR_NOT_JSON", over={"carriage-return": "\r", "escape": "\x1b"})
+@rejects("HDR-14", "HDR_NOT_JSON", over={"carriage-return": "\r", "escape": "\x1b"})
 def raw_control_at_end_of_name(f: FileBuilder, value: str) -> None:
     """A tensor name ends with an unescaped control character: $slug."""
     header_text(f, f'{{"w{value}":ENTRY}}')
 
 
-@rejects("HDR-15 HDR-14", codes="HDR_NOT_JSON", over={"line-feed": "\n", "nul": "\0"})
+@rejects("HDR-15 HDR-14", "HDR_NOT_JSON", over={"line-feed": "\n", "nul": "\0"})
 def backslash_before_raw(f: FileBuilder, value: str) -> None:
     """A tensor name contains a backslash followed by an unescaped control character: $slug.
 
@@ -139,7 +139,7 @@ def backslash_before_raw(f: FileBuilder, value: str) -> None:
     header_text(f, f'{{"a\\{value}b":ENTRY}}')
 
 
-@rejects("HDR-14", codes="HDR_NOT_JSON DTY_UNKNOWN", over={"tab": "\t", "nul": "\0"})
+@rejects("HDR-14", "HDR_NOT_JSON DTY_UNKNOWN", over={"tab": "\t", "nul": "\0"})
 def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
     """A dtype ends with an unescaped control character: $slug.
 

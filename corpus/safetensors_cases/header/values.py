@@ -26,7 +26,7 @@ PLAIN_MEMBERS = ",".join(f'"member{n}":{PLAIN}' for n in range(30))
 
 @rejects(
     "HDR-07",
-    codes=IGNORED,
+    IGNORED,
     over={
         "nan": "NaN",
         "minus-infinity": "-Infinity",
@@ -40,7 +40,7 @@ PLAIN_MEMBERS = ",".join(f'"member{n}":{PLAIN}' for n in range(30))
 )
 @rejects(
     "HDR-07 HDR-18",
-    codes=IGNORED,
+    IGNORED,
     over={
         "leading-zero": "01",
         "plus": "+1",
@@ -50,8 +50,8 @@ PLAIN_MEMBERS = ",".join(f'"member{n}":{PLAIN}' for n in range(30))
         "hexadecimal": "0x10",
     },
 )
-@rejects("HDR-14", codes=IGNORED, over={"raw-line-feed": '"a\nb"'})
-@rejects("HDR-15", codes=IGNORED, over={"lone-surrogate": r'"\ud800\u41"', "hex-escape": r'"\x41"'})
+@rejects("HDR-14", IGNORED, over={"raw-line-feed": '"a\nb"'})
+@rejects("HDR-15", IGNORED, over={"lone-surrogate": r'"\ud800\u41"', "hex-escape": r'"\x41"'})
 def ignored_text(f: FileBuilder, value: str) -> None:
     """The value of an unknown field in an entry breaks the JSON grammar ($slug).
 
@@ -103,7 +103,7 @@ def nesting(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
-@rejects("HDR-07 HDR-16", codes=DEEP, importance="high", bugs="FB-121 FB-202")
+@rejects("HDR-07 HDR-16", DEEP, importance="high", bugs="FB-121 FB-202")
 def open_arrays_in_ignored_field(f: FileBuilder) -> None:
     """An unknown field opens thirty thousand arrays, and then the header ends."""
     header_text(f, f'{{"w":{ENTRY[:-1]},"x":{"[" * 30_000}')
@@ -120,7 +120,7 @@ IGNORED_WORD = {
 }
 
 
-@rejects("HDR-07", codes=IGNORED, over=IGNORED_WORD)
+@rejects("HDR-07", IGNORED, over=IGNORED_WORD)
 def ignored_word(f: FileBuilder, value: str) -> None:
     """The value of an unknown field in an entry is not a JSON value: $slug.
 
@@ -139,7 +139,7 @@ IGNORED_DIGITS = {
 }
 
 
-@rejects("HDR-07 HDR-18", codes=IGNORED, over=IGNORED_DIGITS)
+@rejects("HDR-07 HDR-18", IGNORED, over=IGNORED_DIGITS)
 def ignored_digits(f: FileBuilder, value: str) -> None:
     """An unknown field of an entry contains an invalid JSON number: $slug."""
     f.tensor("w", "F32", [2], fields={"x": value})
@@ -219,7 +219,7 @@ IGNORED_LONG_ARRAY_TEXT = {
 }
 
 
-@rejects("HDR-07 HDR-18", codes=IGNORED, over=IGNORED_LONG_ARRAY_TEXT)
+@rejects("HDR-07 HDR-18", IGNORED, over=IGNORED_LONG_ARRAY_TEXT)
 def ignored_long_array_text(f: FileBuilder, value: str) -> None:
     """A long array in an unknown field breaks the JSON grammar ($slug).
 
@@ -228,7 +228,7 @@ def ignored_long_array_text(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
-@rejects("HDR-07 SHP-01", codes="HDR_NOT_JSON SHP_BAD_TYPE")
+@rejects("HDR-07 SHP-01", "HDR_NOT_JSON SHP_BAD_TYPE")
 def long_shape_without_commas(f: FileBuilder) -> None:
     """A shape contains 2,500 ones that are separated by spaces instead of commas."""
     header_text(f, f'{{"w":{ENTRY.replace("[2]", "[" + "1 " * 2500 + "2]")}}}')
@@ -258,7 +258,7 @@ IGNORED_SIGNS = {
 }
 
 
-@rejects("HDR-07 HDR-18", codes=IGNORED, over=IGNORED_SIGNS)
+@rejects("HDR-07 HDR-18", IGNORED, over=IGNORED_SIGNS)
 def ignored_signs(f: FileBuilder, value: str) -> None:
     """An unknown field contains an invalid number in which one part is repeated ($slug)."""
     f.tensor("w", "F32", [2], fields={"x": value})
@@ -338,7 +338,7 @@ def ignored_long_value(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "HDR-07",
-    codes=IGNORED,
+    IGNORED,
     over={
         "leading-zero": _array("[1,01]"),
         "point-without-digits": _array('{"a":[1.]}'),
@@ -370,12 +370,12 @@ def ignored_long_value(f: FileBuilder, value: str) -> None:
 )
 @rejects(
     "HDR-15",
-    codes=IGNORED,
+    IGNORED,
     over={"unknown-escape": _array(r'["a\x"]'), "unknown-escape-in-key": _object(r'"x":{"\u00g0":1}')},
 )
 @rejects(
     "HDR-14",
-    codes=IGNORED,
+    IGNORED,
     over={"control-character": _array('["a\nb"]'), "control-character-in-key": _object('"x":{"\x00":1}')},
 )
 def ignored_long_text(f: FileBuilder, value: str) -> None:

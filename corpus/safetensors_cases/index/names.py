@@ -27,7 +27,7 @@ def _map_to(f: IndexBuilder, name: str) -> None:
 
 @rejects(
     "IDX-04",
-    codes="IDX_BAD_FILENAME IDX_SHARD_MISSING",
+    "IDX_BAD_FILENAME IDX_SHARD_MISSING",
     importance="critical",
     issue="huggingface/transformers#47176",
     over={
@@ -63,7 +63,7 @@ WINDOWS = {
 }
 
 
-@rejects("IDX-04", codes="IDX_BAD_FILENAME IDX_SHARD_MISSING", importance="critical", over=WINDOWS)
+@rejects("IDX-04", "IDX_BAD_FILENAME IDX_SHARD_MISSING", importance="critical", over=WINDOWS)
 def shard_windows_path(f: IndexBuilder, name: str) -> None:
     """A shard name is a Windows path: $slug.
 
@@ -74,7 +74,7 @@ def shard_windows_path(f: IndexBuilder, name: str) -> None:
 
 @rejects(
     "IDX-04",
-    codes="IDX_BAD_FILENAME IDX_SHARD_MISSING IDX_BAD_EXTENSION",
+    "IDX_BAD_FILENAME IDX_SHARD_MISSING IDX_BAD_EXTENSION",
     importance="high",
     over={
         "percent-dots": "%2e%2e/outside/x.safetensors",
@@ -94,7 +94,7 @@ def shard_spelling(f: IndexBuilder, name: str) -> None:
 
 @rejects(
     "IDX-05 IDX-04",
-    codes="IDX_BAD_FILENAME IDX_SHARD_MISSING",
+    "IDX_BAD_FILENAME IDX_SHARD_MISSING",
     importance="critical",
     issue="https://github.com/huggingface/huggingface_hub/pull/4935",
     over={
@@ -116,13 +116,13 @@ def shard_address(f: IndexBuilder, name: str) -> None:
 NO_FILE = {"empty": "", "dot": ".", "parent": "..", "folder": "sub", "index": INDEX_NAME}
 
 
-@rejects("IDX-04 IDX-07", codes="IDX_BAD_FILENAME IDX_BAD_EXTENSION IDX_SHARD_MISSING", over=NO_FILE)
+@rejects("IDX-04 IDX-07", "IDX_BAD_FILENAME IDX_BAD_EXTENSION IDX_SHARD_MISSING", over=NO_FILE)
 def shard_name_of(f: IndexBuilder, name: str) -> None:
     """A shard name is not the name of a weights file: $slug."""
     _map_to(f, name)
 
 
-@rejects("API-13 IDX-08 API-14", codes="IO_ERROR IDX_SHARD_MISSING")
+@rejects("API-13 IDX-08 API-14", "IO_ERROR IDX_SHARD_MISSING")
 def shard_is_folder(f: IndexBuilder) -> None:
     """A folder has the name of a shard, and a file inside the folder contains the tensor."""
     f.shard(A, "a")
@@ -133,7 +133,7 @@ def shard_is_folder(f: IndexBuilder) -> None:
 FOLDERS = {"one-of-three": numbered(2, 3), "with-the-name-of-a-single-file": "model.safetensors"}
 
 
-@rejects("API-13 IDX-08 API-14", codes="IO_ERROR IDX_SHARD_MISSING", over=FOLDERS)
+@rejects("API-13 IDX-08 API-14", "IO_ERROR IDX_SHARD_MISSING", over=FOLDERS)
 def shard_is_folder_of_parts(f: IndexBuilder, name: str) -> None:
     """A folder has the name of a shard, and it contains one file for each tensor: $slug."""
     first, last = numbered(1, 3), numbered(3, 3)
@@ -148,7 +148,7 @@ PICKLE = pickle.dumps({"b": [1.0, 2.0]}, protocol=2)
 SUFFIXES = {"bin": "x.bin", "pt": "x.pt", "safetensors-bin": "x.safetensors.bin"}
 
 
-@rejects("IDX-07", codes="IDX_BAD_EXTENSION FRM_HEADER_OVER_LIMIT", importance="critical", over=SUFFIXES)
+@rejects("IDX-07", "IDX_BAD_EXTENSION FRM_HEADER_OVER_LIMIT", importance="critical", over=SUFFIXES)
 def pickle_named(f: IndexBuilder, name: str) -> None:
     """An index maps one tensor to a safetensors shard and the other to the pickle file $value.
 
@@ -159,7 +159,7 @@ def pickle_named(f: IndexBuilder, name: str) -> None:
     f.index({"a": A, "b": name})
 
 
-@rejects("FRM-01 IDX-07", codes="FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF", importance="critical")
+@rejects("FRM-01 IDX-07", "FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF", importance="critical")
 def pickle_with_suffix(f: IndexBuilder) -> None:
     """A pickle file has a name that ends in .safetensors."""
     f.shard(A, "a")
@@ -176,7 +176,7 @@ OTHER = {
 }
 
 
-@rejects("IDX-07", codes="IDX_BAD_EXTENSION IDX_SHARD_MISSING", importance="high", over=OTHER)
+@rejects("IDX-07", "IDX_BAD_EXTENSION IDX_SHARD_MISSING", importance="high", over=OTHER)
 def suffix(f: IndexBuilder, name: str) -> None:
     """A shard name contains the suffix .safetensors but does not end in it: $slug.
 
@@ -231,7 +231,7 @@ UNFOLDED = {
 }
 
 
-@rejects("IDX-04", codes="IDX_BAD_FILENAME IDX_SHARD_MISSING", importance="high", over=UNFOLDED)
+@rejects("IDX-04", "IDX_BAD_FILENAME IDX_SHARD_MISSING", importance="high", over=UNFOLDED)
 def shard_spelling_of_the_only_one(f: IndexBuilder, name: str) -> None:
     """The only shard name leads out of the folder after decoding or normalising: $slug."""
     f.shard("x.safetensors", scale=("F16", [2, 2]))
@@ -241,7 +241,7 @@ def shard_spelling_of_the_only_one(f: IndexBuilder, name: str) -> None:
 
 @rejects(
     "IDX-04",
-    codes="IDX_BAD_FILENAME IDX_SHARD_MISSING",
+    "IDX_BAD_FILENAME IDX_SHARD_MISSING",
     importance="critical",
     over={"parent": "../x.safetensors", "root": "/x.safetensors"},
 )
@@ -260,7 +260,7 @@ def shard_path_above_a_shard(f: IndexBuilder, name: str) -> None:
 CALLED_LIKE_PICKLES = {"bin-of-three": ("pytorch_model-00003-of-00003.bin", 3), "pt-alone": ("model.pt", 1)}
 
 
-@rejects("IDX-07", codes="IDX_BAD_EXTENSION", importance="high", over=CALLED_LIKE_PICKLES)
+@rejects("IDX-07", "IDX_BAD_EXTENSION", importance="high", over=CALLED_LIKE_PICKLES)
 def suffix_of_pickles(f: IndexBuilder, name: str, count: int) -> None:
     """The last shard is a safetensors file that has the name of a pickle file: $slug.
 

@@ -157,7 +157,7 @@ def broken_file_beside_shards(f: IndexBuilder) -> None:
 
 @rejects(
     "IDX-08",
-    codes="IDX_SHARD_MISSING",
+    "IDX_SHARD_MISSING",
     importance="high",
     issue="https://github.com/sgl-project/sglang/pull/32279",
     over={"first": 0, "last": 1},
@@ -169,7 +169,7 @@ def shard_missing(f: IndexBuilder, place: int) -> None:
     f.index({"a": A, "b": B})
 
 
-@rejects("IDX-08", codes="IDX_SHARD_MISSING", importance="high")
+@rejects("IDX-08", "IDX_SHARD_MISSING", importance="high")
 def shards_all_missing(f: IndexBuilder) -> None:
     """Neither of the two shards exists."""
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
@@ -177,7 +177,7 @@ def shards_all_missing(f: IndexBuilder) -> None:
 
 @rejects(
     "IDX-08",
-    codes="IDX_SHARD_MISSING",
+    "IDX_SHARD_MISSING",
     importance="high",
     over={"in-folder-below": "sub/" + B, "outside": "../outside/" + B},
 )
@@ -188,14 +188,14 @@ def shard_only(f: IndexBuilder, place: str) -> None:
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
-@rejects("IDX-08", codes="IDX_SHARD_MISSING", importance="high")
+@rejects("IDX-08", "IDX_SHARD_MISSING", importance="high")
 def shard_missing_tensor_in_other(f: IndexBuilder) -> None:
     """A shard does not exist, and another shard contains its tensor with different bytes."""
     f.shard(A, "a", "b")
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
-@rejects("IDX-08", codes="IDX_SHARD_MISSING")
+@rejects("IDX-08", "IDX_SHARD_MISSING")
 def shard_pattern(f: IndexBuilder) -> None:
     """A shard name is a glob pattern that matches an existing file."""
     f.shard(A, "a")
@@ -203,7 +203,7 @@ def shard_pattern(f: IndexBuilder) -> None:
     f.index({"a": A, "b": "model-*2-of-00002.safetensors"}, metadata={"total_size": 16})
 
 
-@rejects("FRM-03 IDX-08", codes="FRM_TOO_SHORT", importance="high")
+@rejects("FRM-03 IDX-08", "FRM_TOO_SHORT", importance="high")
 def shard_empty_file(f: IndexBuilder) -> None:
     """A shard is a file of 0 bytes, as after an interrupted download."""
     f.shard(A, "a")
@@ -212,11 +212,7 @@ def shard_empty_file(f: IndexBuilder) -> None:
 
 
 @rejects(
-    "IDX-09",
-    codes="IDX_TENSOR_MISSING",
-    importance="high",
-    issue="huggingface/huggingface_hub#4725",
-    bugs="FB-95",
+    "IDX-09", "IDX_TENSOR_MISSING", importance="high", issue="huggingface/huggingface_hub#4725", bugs="FB-95"
 )
 def tensor_in_other_shard(f: IndexBuilder) -> None:
     """The index maps a tensor to one shard, but a different shard contains it."""
@@ -225,7 +221,7 @@ def tensor_in_other_shard(f: IndexBuilder) -> None:
     f.index({"a": A, "b": B, "c": B}, metadata={"total_size": 24})
 
 
-@rejects("IDX-09", codes="IDX_TENSOR_MISSING", importance="high")
+@rejects("IDX-09", "IDX_TENSOR_MISSING", importance="high")
 def tensors_exchanged(f: IndexBuilder) -> None:
     """The index maps each of two tensors to the shard of the other tensor."""
     f.shard(A, "a")
@@ -233,7 +229,7 @@ def tensors_exchanged(f: IndexBuilder) -> None:
     f.index({"a": B, "b": A}, metadata={"total_size": 16})
 
 
-@rejects("IDX-09", codes="IDX_TENSOR_MISSING", importance="high")
+@rejects("IDX-09", "IDX_TENSOR_MISSING", importance="high")
 def index_of_an_earlier_division(f: IndexBuilder) -> None:
     """The index describes an earlier division of the same tensors among three shards.
 
@@ -256,7 +252,7 @@ CLAIMED = {
 }
 
 
-@rejects("IDX-09 IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=CLAIMED, bugs="FB-95")
+@rejects("IDX-09 IDX-14", "IDX_TENSOR_MISSING", importance="high", over=CLAIMED, bugs="FB-95")
 def claimed(f: IndexBuilder, name: str) -> None:
     """The index names a tensor that no shard contains: $slug.
 
@@ -273,7 +269,7 @@ OTHERWISE = {
 }
 
 
-@rejects("IDX-09 IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=OTHERWISE)
+@rejects("IDX-09 IDX-14", "IDX_TENSOR_MISSING", importance="high", over=OTHERWISE)
 def named_otherwise(f: IndexBuilder, in_index: str, in_shard: str) -> None:
     """The index and the only shard name the same tensor differently: $slug.
 
@@ -367,7 +363,7 @@ def broken_shard(f: IndexBuilder, fault: str) -> None:
 
 
 for _fault, (_rule, _code) in SHARD_FAULTS.items():
-    rejects(_rule, codes=_code, importance="high", over={_fault: _fault})(broken_shard)
+    rejects(_rule, _code, importance="high", over={_fault: _fault})(broken_shard)
 
 PATTERNS = {
     "question-mark-for-one-of-three": ("model-?0003-of-00003.safetensors", 3),
@@ -375,7 +371,7 @@ PATTERNS = {
 }
 
 
-@rejects("IDX-08", codes="IDX_SHARD_MISSING", over=PATTERNS)
+@rejects("IDX-08", "IDX_SHARD_MISSING", over=PATTERNS)
 def shard_pattern_with(f: IndexBuilder, name: str, count: int) -> None:
     """The last shard name is a glob pattern that matches an existing file: $slug."""
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}

@@ -20,7 +20,7 @@ NOT_OBJECT = {
 }
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON IDX_NO_WEIGHT_MAP", importance="high", over=NOT_OBJECT)
+@rejects("IDX-01", "IDX_NOT_JSON IDX_NO_WEIGHT_MAP", importance="high", over=NOT_OBJECT)
 def not_object(f: IndexBuilder, raw: str | bytes) -> None:
     """The index is not a JSON object: $slug."""
     two(f, raw)
@@ -40,7 +40,7 @@ GRAMMAR = {
 }
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR)
+@rejects("IDX-01", "IDX_NOT_JSON", over=GRAMMAR)
 def grammar(f: IndexBuilder, raw: str) -> None:
     """The text breaks the JSON grammar: $slug."""
     two(f, raw)
@@ -55,7 +55,7 @@ ENCODINGS = {
 }
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON", over=ENCODINGS)
+@rejects("IDX-01", "IDX_NOT_JSON", over=ENCODINGS)
 def encoding(f: IndexBuilder, raw: bytes) -> None:
     """The text is not UTF-8: $slug."""
     two(f, raw)
@@ -77,7 +77,7 @@ NO_MAP = {
 }
 
 
-@rejects("IDX-01", codes="IDX_NO_WEIGHT_MAP", importance="high", over=NO_MAP)
+@rejects("IDX-01", "IDX_NO_WEIGHT_MAP", importance="high", over=NO_MAP)
 def weight_map(f: IndexBuilder, raw: str) -> None:
     """The weight_map of the index is missing or is not an object: $slug."""
     two(f, raw)
@@ -92,7 +92,7 @@ def flat_map(f: IndexBuilder) -> None:
 VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"file":"{B}"}}'}
 
 
-@rejects("IDX-01", codes="IDX_NO_WEIGHT_MAP IDX_BAD_FILENAME", importance="high", over=VALUES)
+@rejects("IDX-01", "IDX_NO_WEIGHT_MAP IDX_BAD_FILENAME", importance="high", over=VALUES)
 def shard_is(f: IndexBuilder, value: str) -> None:
     """The index maps a tensor to something that is not a string: $slug."""
     two(f, WHOLE.replace(f'"{B}"', value))
@@ -100,7 +100,7 @@ def shard_is(f: IndexBuilder, value: str) -> None:
 
 @rejects(
     "IDX-12",
-    codes="HDR_DUP_KEY IDX_TENSOR_DUPLICATE IDX_SHARD_MISSING IDX_BAD_FILENAME",
+    "HDR_DUP_KEY IDX_TENSOR_DUPLICATE IDX_SHARD_MISSING IDX_BAD_FILENAME",
     importance="high",
     over={
         "to-other-shard-last": f'"b":"{B}","a":"{A}","b":"{A}"',
@@ -121,7 +121,7 @@ def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
     f.index(raw=f'{{{SIZE},"weight_map":{{{members}}}}}')
 
 
-@rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over={"plainly": '"b"', "escaped": '"\\u0062"'})
+@rejects("IDX-12", "HDR_DUP_KEY", importance="high", over={"plainly": '"b"', "escaped": '"\\u0062"'})
 def tensor_twice_in_map_alike(f: IndexBuilder, key: str) -> None:
     """A tensor appears twice in the map with the same shard, and its second key is written $slug."""
     two(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
@@ -134,7 +134,7 @@ MAPS = {
 }
 
 
-@rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over=MAPS)
+@rejects("IDX-12", "HDR_DUP_KEY", importance="high", over=MAPS)
 def two_weight_maps(f: IndexBuilder, first: str, second: str) -> None:
     """The index has two members named weight_map: $slug."""
     two(f, f'{{{SIZE},"weight_map":{{{first}}},"weight_map":{{{second}}}}}')
@@ -278,7 +278,7 @@ GRAMMAR_OF_ONE = {
 }
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_ONE)
+@rejects("IDX-01", "IDX_NOT_JSON", over=GRAMMAR_OF_ONE)
 def grammar_of_one_shard(f: IndexBuilder, raw: str) -> None:
     """The multi-line index of one shard breaks the JSON grammar: $slug."""
     f.shard(ONLY, weight=("F16", [2, 3]), bias=("F64", []))
@@ -296,20 +296,20 @@ GRAMMAR_OF_THREE = {
 }
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_THREE)
+@rejects("IDX-01", "IDX_NOT_JSON", over=GRAMMAR_OF_THREE)
 def grammar_of_three_shards(f: IndexBuilder, raw: str) -> None:
     """The one-line index of three shards breaks the JSON grammar: $slug."""
     _three_shards(f, raw)
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON")
+@rejects("IDX-01", "IDX_NOT_JSON")
 def grammar_of_three_shards_raw_tab_in_tensor_name(f: IndexBuilder) -> None:
     """A tensor name in the index contains an unescaped tab, and a shard contains that tensor."""
     text = THREE.replace('"weight_map":{', f'"weight_map":{{"a\tb":"{numbered(3, 3)}",')
     _three_shards(f, text.replace("24", "32"), "a\tb")
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON")
+@rejects("IDX-01", "IDX_NOT_JSON")
 def encoding_utf_16_be_of_three_shards(f: IndexBuilder) -> None:
     """The text of an index of three shards is big-endian UTF-16."""
     _three_shards(f, THREE.encode("utf-16-be"))

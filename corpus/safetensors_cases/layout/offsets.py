@@ -18,7 +18,7 @@ OLLAMA = "ollama/ollama#17148"
 
 @rejects(
     "OFF-01",
-    codes="OFF_BAD_PAIR",
+    "OFF_BAD_PAIR",
     importance="critical",
     issue=OLLAMA,
     over={"none": "[]", "one": "[0]"},
@@ -45,7 +45,7 @@ OFFSETS_FORM = {
 }
 
 
-@rejects("OFF-01", codes="OFF_BAD_PAIR ENT_BAD_INTEGER", over=OFFSETS_FORM)
+@rejects("OFF-01", "OFF_BAD_PAIR ENT_BAD_INTEGER", over=OFFSETS_FORM)
 def offsets_form(f: FileBuilder, value: str) -> None:
     """The range of a tensor is not a pair of integers: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
@@ -53,7 +53,7 @@ def offsets_form(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "OFF-02",
-    codes="ENT_BAD_INTEGER",
+    "ENT_BAD_INTEGER",
     over={
         "point-zero": "[0,8.0]",
         "point-zero-first": "[0.0,8]",
@@ -65,7 +65,7 @@ def offsets_form(f: FileBuilder, value: str) -> None:
 )
 @rejects(
     "OFF-04 SHP-07",
-    codes="ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS",
+    "ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS",
     over={
         "2p64": f"[0,{2**64}]",
         "2p64-plus-8": f"[0,{2**64 + 8}]",
@@ -75,7 +75,7 @@ def offsets_form(f: FileBuilder, value: str) -> None:
 )
 @rejects(
     "OFF-04 SHP-07 API-14",
-    codes="ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS",
+    "ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS",
     over={
         "400-digits": "[0," + "1" * 400 + "]",
         "400-digits-twice": "[" + "1" * 400 + "," + "1" * 399 + "9]",
@@ -96,13 +96,13 @@ OFFSET_TYPE = {
 }
 
 
-@rejects("OFF-01", codes="ENT_BAD_INTEGER OFF_BAD_PAIR", over=OFFSET_TYPE)
+@rejects("OFF-01", "ENT_BAD_INTEGER OFF_BAD_PAIR", over=OFFSET_TYPE)
 def offset_type(f: FileBuilder, offsets: str, size: int) -> None:
     """An offset is not a number: $slug."""
     f.tensor("w", "U8", [size], fields={"data_offsets": offsets})
 
 
-@rejects("OFF-01", codes="ENT_BAD_INTEGER", importance="critical", bugs="FB-43 FB-62 FB-85")
+@rejects("OFF-01", "ENT_BAD_INTEGER", importance="critical", bugs="FB-43 FB-62 FB-85")
 def offset_negative(f: FileBuilder) -> None:
     """The range of a tensor is [-8, 0], which is just before the data.
 
@@ -113,9 +113,7 @@ def offset_negative(f: FileBuilder) -> None:
 
 
 @rejects(
-    "HDR-07 OFF-02",
-    codes="HDR_NOT_JSON ENT_BAD_INTEGER",
-    over={"leading-zero": "[0,08]", "plus-sign": "[0,+8]"},
+    "HDR-07 OFF-02", "HDR_NOT_JSON ENT_BAD_INTEGER", over={"leading-zero": "[0,08]", "plus-sign": "[0,+8]"}
 )
 def offset_outside_json(f: FileBuilder, value: str) -> None:
     """An offset has a spelling that JSON does not allow: $slug."""
@@ -124,7 +122,7 @@ def offset_outside_json(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "OFF-03",
-    codes="OFF_REVERSED OFF_SIZE_MISMATCH OFF_HOLE",
+    "OFF_REVERSED OFF_SIZE_MISMATCH OFF_HOLE",
     importance="critical",
     bugs="FB-43 FB-53 FB-62 FB-87",
     issue=OLLAMA,
@@ -137,7 +135,7 @@ def offsets_swapped(f: FileBuilder, value: int) -> None:
 
 @rejects(
     "OFF-03 OFF-13",
-    codes="OFF_REVERSED OFF_OUT_OF_BOUNDS OFF_SIZE_MISMATCH",
+    "OFF_REVERSED OFF_OUT_OF_BOUNDS OFF_SIZE_MISMATCH",
     importance="critical",
     bugs="FB-43 FB-53 FB-62",
     over={
@@ -164,7 +162,7 @@ OFFSET_NUMBER = {
 }
 
 
-@rejects("OFF-02", ahead={"end-nearly-eight": "OFF-01"}, codes="ENT_BAD_INTEGER", over=OFFSET_NUMBER)
+@rejects("OFF-02", "ENT_BAD_INTEGER", ahead={"end-nearly-eight": "OFF-01"}, over=OFFSET_NUMBER)
 def offset_number(f: FileBuilder, value: str) -> None:
     """An offset is a number that is valid in JSON but not in a range: $slug.
 
@@ -183,7 +181,7 @@ OFFSET_NUMBER_IN_ONE_OF_THREE = {
 }
 
 
-@rejects("OFF-02", codes="ENT_BAD_INTEGER", over=OFFSET_NUMBER_IN_ONE_OF_THREE)
+@rejects("OFF-02", "ENT_BAD_INTEGER", over=OFFSET_NUMBER_IN_ONE_OF_THREE)
 def offset_number_in_one_of_three(f: FileBuilder, place: int, offsets: str) -> None:
     """One offset in a file with three tensors has a decimal point or an exponent: $slug."""
     three_tensors(f, place, fields={"data_offsets": offsets})
@@ -200,7 +198,7 @@ OFFSET_TEXT = {
 }
 
 
-@rejects("HDR-07 OFF-02", codes="HDR_NOT_JSON ENT_BAD_INTEGER OFF_BAD_PAIR", over=OFFSET_TEXT)
+@rejects("HDR-07 OFF-02", "HDR_NOT_JSON ENT_BAD_INTEGER OFF_BAD_PAIR", over=OFFSET_TEXT)
 def offset_text(f: FileBuilder, value: str) -> None:
     """An offset is not a valid JSON number: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
@@ -215,13 +213,13 @@ OFFSET_WRAPS = {
 }
 
 
-@rejects("OFF-01", codes="ENT_BAD_INTEGER", importance="critical", over=OFFSET_WRAPS)
+@rejects("OFF-01", "ENT_BAD_INTEGER", importance="critical", over=OFFSET_WRAPS)
 def offset_wraps(f: FileBuilder, value: str) -> None:
     """An offset is outside 0 to 2^64 - 1, but truncating or wrapping makes it plausible: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
-@rejects("OFF-01", codes="OFF_BAD_PAIR", importance="critical", over=PLACES)
+@rejects("OFF-01", "OFF_BAD_PAIR", importance="critical", over=PLACES)
 def one_offset_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors is empty and has one offset instead of two."""
     three_tensors(f, value, usual=("U8", [4]), shape=[0], fields={"data_offsets": f"[{4 * value}]"})
@@ -256,9 +254,7 @@ GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01\x07\x00\xf8\xffpayload" + 
 """A file without compression, so that every machine builds the same bytes."""
 
 
-@rejects(
-    "OFF-09 OFF-04", codes=FAR, importance="high", over={"1": 9, **powers("2p32", "2p63", "2p64-less-1")}
-)
+@rejects("OFF-09 OFF-04", FAR, importance="high", over={"1": 9, **powers("2p32", "2p63", "2p64-less-1")})
 def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
     """The offset of an empty tensor is $value, which is past the end of the file."""
     f.tensor("a", "F32", [2])
@@ -267,7 +263,7 @@ def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
 
 @rejects(
     "OFF-04",
-    codes="OFF_OUT_OF_BOUNDS",
+    "OFF_OUT_OF_BOUNDS",
     importance="critical",
     bugs="FB-03 FB-53 FB-71 FB-203 FB-218 FB-219",
     issue=MLX_SHORT,
@@ -282,7 +278,7 @@ def data_lacks(f: FileBuilder, value: int) -> None:
     f.cut = value
 
 
-@rejects("OFF-04", codes=ACROSS, importance="critical", over={"first": 0, "middle": 1}, bugs="FB-53")
+@rejects("OFF-04", ACROSS, importance="critical", over={"first": 0, "middle": 1}, bugs="FB-53")
 def end_past_file(f: FileBuilder, value: int) -> None:
     """The $slug of three ranges ends past the end of the file and covers the ranges after it.
 
@@ -296,7 +292,7 @@ SIZES = powers("2p22", "2p31", "2p32", "2p32-plus-8", "2p40", "2p63-less-1", "2p
 
 @rejects(
     "OFF-04 OFF-13",
-    codes="OFF_OUT_OF_BOUNDS SHP_OVERFLOW",
+    "OFF_OUT_OF_BOUNDS SHP_OVERFLOW",
     importance="critical",
     bugs=dict.fromkeys(SIZES, "FB-03 FB-53 FB-63 FB-219") | {"2p64-less-1": "FB-03 FB-53 FB-63"},
     issue=MLX_SHORT,
@@ -315,7 +311,7 @@ BEGINS = {"just-behind": 8, **powers("2p31-less-8", "2p32", "2p40", "2p63-less-8
 
 @rejects(
     "OFF-04 OFF-13",
-    codes=FAR,
+    FAR,
     importance="critical",
     bugs=dict.fromkeys(BEGINS, "FB-53 FB-63 FB-85 FB-219") | {"2p64-less-9": "FB-53 FB-63 FB-85"},
     over=BEGINS,
@@ -332,7 +328,7 @@ def range_far(f: FileBuilder, value: int) -> None:
 POSITIONS = powers("2p32", "2p63-less-9", "2p63", "2p64-less-9", "2p64-less-8", "2p64")
 
 
-@rejects("OFF-13 OFF-04", codes=FAR, importance="critical", over=POSITIONS)
+@rejects("OFF-13 OFF-04", FAR, importance="critical", over=POSITIONS)
 def position_in_file(f: FileBuilder, value: int) -> None:
     """A range of eight bytes begins $slug bytes after the start of the file.
 
@@ -346,7 +342,7 @@ def position_in_file(f: FileBuilder, value: int) -> None:
 
 @rejects(
     "OFF-13",
-    codes="OFF_OUT_OF_BOUNDS SHP_OVERFLOW",
+    "OFF_OUT_OF_BOUNDS SHP_OVERFLOW",
     importance="critical",
     bugs="FB-03 FB-15",
     issue="https://github.com/safetensors/safetensors/pull/808",
@@ -362,7 +358,7 @@ def chain_up_to_the_largest_integer(f: FileBuilder) -> None:
         begin += size
 
 
-@rejects("OFF-13 OFF-06", codes="OFF_OUT_OF_BOUNDS OFF_OVERLAP SHP_OVERFLOW", importance="critical")
+@rejects("OFF-13 OFF-06", "OFF_OUT_OF_BOUNDS OFF_OVERLAP SHP_OVERFLOW", importance="critical")
 def sizes_wrap_to_size_of_data(f: FileBuilder) -> None:
     """The file has sixteen ranges of 2^60 bytes and one of eight bytes, which add up to 2^64 + 8.
 
@@ -373,7 +369,7 @@ def sizes_wrap_to_size_of_data(f: FileBuilder) -> None:
         f.tensor(f"t{index}", "U8", [2**60], b"", begin=0, end=2**60)
 
 
-@rejects("OFF-07 OFF-04 OFF-01", codes="OFF_HOLE OFF_OUT_OF_BOUNDS", importance="high")
+@rejects("OFF-07 OFF-04 OFF-01", "OFF_HOLE OFF_OUT_OF_BOUNDS", importance="high")
 def offsets_from_start_of_file(f: FileBuilder) -> None:
     """The offsets count from the start of the file instead of the start of the data."""
     f.tensor("w", "F32", [2], begin=8 + HEADER, end=8 + HEADER + 8)
@@ -402,7 +398,7 @@ def other_format_in_last_tensor(f: FileBuilder, value: bytes) -> None:
 TRAILERS = {"line-feed": b"\n", "32-kib": b"A" * 32768, "zip": _zip(b"payload"), "pdf": PDF}
 
 
-@rejects("OFF-08", codes="OFF_TRAILING", importance="high", bugs="FB-03 FB-107 FB-117", over=TRAILERS)
+@rejects("OFF-08", "OFF_TRAILING", importance="high", bugs="FB-03 FB-107 FB-117", over=TRAILERS)
 def trailing(f: FileBuilder, value: bytes) -> None:
     """Bytes follow the last tensor: $slug.
 
@@ -414,7 +410,7 @@ def trailing(f: FileBuilder, value: bytes) -> None:
 
 @rejects(
     "OFF-08",
-    codes="OFF_TRAILING",
+    "OFF_TRAILING",
     importance="high",
     bugs="FB-03 FB-49 FB-107 FB-117",
     issue="syoyo/safetensors-cpp#1",
@@ -451,9 +447,7 @@ FORMATS = {
 }
 
 
-@rejects(
-    "OFF-08", codes="OFF_TRAILING", importance="high", over={**FORMATS, "gzip": GZIP, "tfrecord": RECORD}
-)
+@rejects("OFF-08", "OFF_TRAILING", importance="high", over={**FORMATS, "gzip": GZIP, "tfrecord": RECORD})
 def appended(f: FileBuilder, value: bytes) -> None:
     """Data of another format follows the last tensor: $slug.
 
@@ -480,7 +474,7 @@ def first_tensor_holds(f: FileBuilder, value: bytes) -> None:
     f.tensor("b", "U8", [8])
 
 
-@rejects("OFF-07", codes="OFF_HOLE", importance="high", over={"html": HTML, "safetensors": _inner()})
+@rejects("OFF-07", "OFF_HOLE", importance="high", over={"html": HTML, "safetensors": _inner()})
 def hole_holds(f: FileBuilder, value: bytes) -> None:
     """A hole before the first tensor contains data of another format: $slug."""
     f.gap(0)

@@ -98,7 +98,7 @@ def tensor_kept_after_closing_and_replacing(f: LifecycleBuilder) -> None:
     f.replace(bytes(len(f.render())))
 
 
-@rejects("API-10", codes="API_CLOSED", importance="high")
+@rejects("API-10", "API_CLOSED", importance="high")
 def use_after_closing(f: LifecycleBuilder) -> None:
     """A tensor is requested after the file has been closed."""
     open_three(f)
@@ -106,7 +106,7 @@ def use_after_closing(f: LifecycleBuilder) -> None:
     f.read("a")
 
 
-@rejects("API-10", codes="API_CLOSED", over={"the-same": "a", "another": "c"})
+@rejects("API-10", "API_CLOSED", over={"the-same": "a", "another": "c"})
 def use_after_reading_and_closing(f: LifecycleBuilder, name: str) -> None:
     """One tensor is read, the file is closed, and then $slug is requested.
 
@@ -130,21 +130,21 @@ UNKNOWN = {
 }
 
 
-@rejects("API-02", codes="API_NO_SUCH_TENSOR", importance="high", over=UNKNOWN)
+@rejects("API-02", "API_NO_SUCH_TENSOR", importance="high", over=UNKNOWN)
 def unknown_name(f: LifecycleBuilder, name: str) -> None:
     """The request uses a name that the file does not contain: $slug."""
     open_three(f)
     f.read(name)
 
 
-@rejects("API-02", codes="API_NO_SUCH_TENSOR", over={"reserved": "__metadata__", "its-key": "key"})
+@rejects("API-02", "API_NO_SUCH_TENSOR", over={"reserved": "__metadata__", "its-key": "key"})
 def unknown_name_beside_metadata(f: LifecycleBuilder, name: str) -> None:
     """The file has metadata, which is requested as a tensor ($slug)."""
     open_three(f, {"key": "value"})
     f.read(name)
 
 
-@rejects("API-02", codes="API_NO_SUCH_TENSOR", over={"before-nul": "ab", "shorter": "weigh", "number": "0"})
+@rejects("API-02", "API_NO_SUCH_TENSOR", over={"before-nul": "ab", "shorter": "weigh", "number": "0"})
 def unknown_name_beside_similar_ones(f: LifecycleBuilder, name: str) -> None:
     """The requested name is a prefix of a name in the file, or the number of a tensor: $slug."""
     f.tensor("ab\0c", "U8", [2])
@@ -381,7 +381,7 @@ def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) ->
     f.expect(b"\x33" * size, "new")
 
 
-@rejects("API-10", codes="API_CLOSED", importance="high")
+@rejects("API-10", "API_CLOSED", importance="high")
 def use_after_reading_all_and_closing(f: LifecycleBuilder) -> None:
     """All three tensors are read, the file is closed, and then the second tensor is requested again."""
     open_three(f, {"key": "value"})
@@ -390,7 +390,7 @@ def use_after_reading_all_and_closing(f: LifecycleBuilder) -> None:
     f.read("b")
 
 
-@rejects("API-10", codes="API_CLOSED", importance="high")
+@rejects("API-10", "API_CLOSED", importance="high")
 def use_after_closing_for_the_second_time(f: LifecycleBuilder) -> None:
     """A file of one large tensor is opened, read and closed twice, and then the tensor is requested."""
     f.tensor("w", "F32", [8192])
@@ -403,7 +403,7 @@ def use_after_closing_for_the_second_time(f: LifecycleBuilder) -> None:
 
 @rejects(
     "API-02",
-    codes="API_NO_SUCH_TENSOR",
+    "API_NO_SUCH_TENSOR",
     over={"empty-metadata": {}, "metadata-between-tensors": {"format": "pt", "w": "text"}},
 )
 def unknown_name_reserved_after_reading(f: LifecycleBuilder, metadata: dict[str, str]) -> None:
@@ -422,7 +422,7 @@ NUMBERS: dict[str, tuple[str, dict[str, str] | None]] = {
 }
 
 
-@rejects("API-02", codes="API_NO_SUCH_TENSOR", over=NUMBERS)
+@rejects("API-02", "API_NO_SUCH_TENSOR", over=NUMBERS)
 def unknown_name_number(f: LifecycleBuilder, name: str, metadata: dict[str, str] | None) -> None:
     """The request uses the number of a tensor, which is not a name in the file: $slug."""
     open_three(f, metadata)

@@ -48,9 +48,7 @@ def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
     f.read("b")
 
 
-@rejects(
-    "OFF-04", codes="OFF_OUT_OF_BOUNDS API_TRUNCATED", importance="high", over=("header", "part-of-the-data")
-)
+@rejects("OFF-04", "OFF_OUT_OF_BOUNDS API_TRUNCATED", importance="high", over=("header", "part-of-the-data"))
 def taken_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
     """The first tensor of a partly written file is requested; written so far: $slug.
 

@@ -66,7 +66,7 @@ NESTED_AND_NEVER_CLOSED = {
 }
 
 
-@rejects("HDR-07 HDR-16 LIM-08", codes=NEVER_CLOSED, importance="critical", over=NESTED_AND_NEVER_CLOSED)
+@rejects("HDR-07 HDR-16 LIM-08", NEVER_CLOSED, importance="critical", over=NESTED_AND_NEVER_CLOSED)
 def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
     """An unknown field opens arrays or objects and never closes them: $slug."""
     f.header(OPEN_ENTRY)
@@ -75,7 +75,7 @@ def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
     linear_cost(f)
 
 
-@rejects("SHP-01 HDR-16", codes="SHP_BAD_TYPE HDR_TOO_DEEP", importance="critical", over=COUNTS)
+@rejects("SHP-01 HDR-16", "SHP_BAD_TYPE HDR_TOO_DEEP", importance="critical", over=COUNTS)
 def nested_in_shape(f: RecipeBuilder, value: int) -> None:
     """The only dimension of a shape is inside $value nested arrays.
 
@@ -85,14 +85,14 @@ def nested_in_shape(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@rejects("MET-01 HDR-16", codes="MET_VALUE_NOT_STRING HDR_TOO_DEEP", importance="critical", over=COUNTS)
+@rejects("MET-01 HDR-16", "MET_VALUE_NOT_STRING HDR_TOO_DEEP", importance="critical", over=COUNTS)
 def nested_in_metadata(f: RecipeBuilder, value: int) -> None:
     """A metadata value is an empty string inside $value nested arrays."""
     _nested(f, '{"__metadata__":{"key":', '""', value)
     linear_cost(f)
 
 
-@rejects("SHP-07 LIM-08", codes="ENT_BAD_INTEGER", importance="high", over=DIGITS)
+@rejects("SHP-07 LIM-08", "ENT_BAD_INTEGER", importance="high", over=DIGITS)
 def digits_in_shape(f: RecipeBuilder, value: int) -> None:
     """A dimension is a number of $value digits.
 
@@ -107,7 +107,7 @@ def digits_in_shape(f: RecipeBuilder, value: int) -> None:
 
 @rejects(
     "OFF-04 SHP-07 LIM-08",
-    codes="ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS OFF_BAD_PAIR",
+    "ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS OFF_BAD_PAIR",
     importance="high",
     steps=READ,
     over=DIGITS,
@@ -167,7 +167,7 @@ def escapes(f: RecipeBuilder, unit: str, size: int) -> None:
     linear_cost(f)
 
 
-@rejects("HDR-07 LIM-08", codes="HDR_NOT_JSON", over=SMALL_AND_LARGE)
+@rejects("HDR-07 LIM-08", "HDR_NOT_JSON", over=SMALL_AND_LARGE)
 def string_without_end(f: RecipeBuilder, value: int) -> None:
     """A metadata value that is never closed fills a header of $value bytes.
 
@@ -205,7 +205,7 @@ def long_name(f: RecipeBuilder, value: int) -> None:
     counted_byte(f)
 
 
-@rejects("OFF-04 LIM-09", codes=BYTES_MISSING, steps=READ, over=SMALL_AND_LARGE)
+@rejects("OFF-04 LIM-09", BYTES_MISSING, steps=READ, over=SMALL_AND_LARGE)
 def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
     """The range of a tensor ends one byte past the data, and its name fills a header of $value bytes.
 
@@ -217,7 +217,7 @@ def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@rejects("DTY-01 LIM-09 LIM-04", codes="DTY_UNKNOWN", heavy=True, over=SMALL_AND_LARGE)
+@rejects("DTY-01 LIM-09 LIM-04", "DTY_UNKNOWN", heavy=True, over=SMALL_AND_LARGE)
 def every_entry_broken(f: RecipeBuilder, value: int) -> None:
     """Every entry in a header of $value bytes has a dtype that does not exist.
 

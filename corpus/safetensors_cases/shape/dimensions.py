@@ -127,7 +127,7 @@ def many(f: FileBuilder, text: str, last: list[int]) -> None:
 
 @rejects(
     "SHP-01",
-    codes="SHP_BAD_TYPE ENT_BAD_INTEGER",
+    "SHP_BAD_TYPE ENT_BAD_INTEGER",
     over={
         "text": f'[{ONES},"1"]',
         "null": f"[{ONES},null]",
@@ -136,20 +136,20 @@ def many(f: FileBuilder, text: str, last: list[int]) -> None:
         "object": f"[{ONES},{{}}]",
     },
 )
-@rejects("SHP-01", codes="ENT_BAD_INTEGER", over={"minus-one": f"[{ONES},0,-1]", "half": f"[{ONES},0.5]"})
+@rejects("SHP-01", "ENT_BAD_INTEGER", over={"minus-one": f"[{ONES},0,-1]", "half": f"[{ONES},0.5]"})
 @rejects(
     "SHP-02",
-    codes="ENT_BAD_INTEGER",
+    "ENT_BAD_INTEGER",
     over={"minus-zero": f"[{ONES},-0]", "one-point-zero": f"[{ONES},0,1.0]", "exponent": f"[{ONES},0,1e1]"},
 )
 @rejects(
     "SHP-07",
-    codes="ENT_BAD_INTEGER SHP_OVERFLOW",
+    "ENT_BAD_INTEGER SHP_OVERFLOW",
     over={"2p64": f"[{ONES},0,{2**64}]", "21-digits": f"[{ONES},0,1{'0' * 20}]"},
 )
 @rejects(
     "HDR-07",
-    codes="HDR_NOT_JSON ENT_BAD_INTEGER SHP_BAD_TYPE",
+    "HDR_NOT_JSON ENT_BAD_INTEGER SHP_BAD_TYPE",
     over={
         "leading-zero": f"[{ONES},0,01]",
         "two-zeros": f"[{ONES},00]",
@@ -191,7 +191,7 @@ OF_OTHER_TYPE = {
 }
 
 
-@rejects("SHP-01", codes="SHP_BAD_TYPE", over=OF_OTHER_TYPE)
+@rejects("SHP-01", "SHP_BAD_TYPE", over=OF_OTHER_TYPE)
 def of_other_type(f: FileBuilder, value: Spelled) -> None:
     """The shape is not an array of integers: $slug."""
     _raw(f, *value)
@@ -208,7 +208,7 @@ NUMBER_SPELLED = {
 }
 
 
-@rejects("SHP-02", ahead={"half": "SHP-01"}, codes="ENT_BAD_INTEGER", over=NUMBER_SPELLED)
+@rejects("SHP-02", "ENT_BAD_INTEGER", ahead={"half": "SHP-01"}, over=NUMBER_SPELLED)
 def number_spelled(f: FileBuilder, value: Spelled) -> None:
     """A dimension is a number that is not written as a plain integer: $slug.
 
@@ -220,7 +220,7 @@ def number_spelled(f: FileBuilder, value: Spelled) -> None:
 
 @rejects(
     "SHP-01",
-    codes="ENT_BAD_INTEGER",
+    "ENT_BAD_INTEGER",
     importance="critical",
     over={"1": ("[-1]", 4), "2": ("[-2]", 8), "1-times-2": ("[-1,-2]", 8), "2-in-last-place": ("[1,-2]", 8)},
     bugs="FB-54 FB-67 FB-117",
@@ -244,7 +244,7 @@ NUMBER_OUTSIDE_JSON = {
 }
 
 
-@rejects("HDR-07 SHP-02", codes="HDR_NOT_JSON ENT_BAD_INTEGER", over=NUMBER_OUTSIDE_JSON)
+@rejects("HDR-07 SHP-02", "HDR_NOT_JSON ENT_BAD_INTEGER", over=NUMBER_OUTSIDE_JSON)
 def number_outside_json(f: FileBuilder, value: str) -> None:
     """A dimension has a spelling that JSON does not allow: $slug."""
     _raw(f, value, 8)
@@ -252,7 +252,7 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "OFF-05 SHP-07",
-    codes="ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
+    "ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
     importance="critical",
     over={
         "2p64": (str(2**64), 0),
@@ -263,7 +263,7 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
 )
 @rejects(
     "OFF-05 SHP-07 API-14",
-    codes="ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
+    "ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
     importance="critical",
     over={"400-digits": ("1" * 400, 0)},
     bugs="FB-116",
@@ -281,7 +281,7 @@ HUNDREDS = "1" * 400
 
 @rejects(
     "SHP-07 API-14",
-    codes="ENT_BAD_INTEGER SHP_OVERFLOW",
+    "ENT_BAD_INTEGER SHP_OVERFLOW",
     importance="high",
     over={"before-zero": f"[{HUNDREDS},0]", "behind-zero": f"[0,{HUNDREDS}]"},
     bugs="FB-116",
@@ -295,13 +295,13 @@ def hundreds_of_digits(f: FileBuilder, value: str) -> None:
     _raw(f, value, 0)
 
 
-@rejects("SHP-07 SHP-04", codes="ENT_BAD_INTEGER SHP_OVERFLOW", over={"front": "{},0", "back": "0,{}"})
+@rejects("SHP-07 SHP-04", "ENT_BAD_INTEGER SHP_OVERFLOW", over={"front": "{},0", "back": "0,{}"})
 def beyond_64_bits_beside_zero(f: FileBuilder, value: str) -> None:
     """The shape of an empty tensor has a dimension of 2^64 at the $slug."""
     _raw(f, f"[{value.format(2**64)}]", 0)
 
 
-@rejects("SHP-02", codes="ENT_BAD_INTEGER", importance="high")
+@rejects("SHP-02", "ENT_BAD_INTEGER", importance="high")
 def minus_zero_beside_escaped_minus(f: FileBuilder) -> None:
     """A dimension is written as -0, and the name of the tensor is an escaped minus sign.
 
@@ -325,7 +325,7 @@ SPELLING = {
 }
 
 
-@rejects("SHP-02", ahead={"nearly-two": "SHP-01"}, codes="ENT_BAD_INTEGER", over=SPELLING)
+@rejects("SHP-02", "ENT_BAD_INTEGER", ahead={"nearly-two": "SHP-01"}, over=SPELLING)
 def spelling(f: FileBuilder, value: Spelled) -> None:
     """A dimension is a number that is valid in JSON but not in a shape: $slug.
 
@@ -337,7 +337,7 @@ def spelling(f: FileBuilder, value: Spelled) -> None:
 
 @rejects(
     "HDR-07 SHP-02",
-    codes="HDR_NOT_JSON ENT_BAD_INTEGER SHP_BAD_TYPE",
+    "HDR_NOT_JSON ENT_BAD_INTEGER SHP_BAD_TYPE",
     over={
         "two-zeros": ("[00]", 0),
         "leading-zero-last": ("[2,03]", 6),
@@ -358,7 +358,7 @@ def spelling_outside_json(f: FileBuilder, value: Spelled) -> None:
 
 @rejects(
     "OFF-05 SHP-07",
-    codes="ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
+    "ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
     importance="critical",
     over={
         "2p64-middle": (f"[2,{2**64},3]", 0),
@@ -382,19 +382,19 @@ MINUS = {
 }
 
 
-@rejects("SHP-01", codes="ENT_BAD_INTEGER", importance="critical", over=MINUS)
+@rejects("SHP-01", "ENT_BAD_INTEGER", importance="critical", over=MINUS)
 def minus(f: FileBuilder, value: Spelled) -> None:
     """A dimension is negative, and wrapping or multiplying makes it fit the range: minus $slug."""
     _raw(f, *value, dtype="U8")
 
 
-@rejects("SHP-01", codes="SHP_BAD_TYPE", over=PLACES)
+@rejects("SHP-01", "SHP_BAD_TYPE", over=PLACES)
 def null_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors is empty and has null as its shape."""
     three_tensors(f, value, usual=("U8", [4]), shape=[0], fields={"shape": "null"})
 
 
-@rejects("SHP-01", codes="ENT_BAD_INTEGER", importance="critical", over=PLACES)
+@rejects("SHP-01", "ENT_BAD_INTEGER", importance="critical", over=PLACES)
 def minus_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has two negative dimensions whose product matches the range."""
     three_tensors(f, value, usual=("U8", [4]), fields={"shape": "[-2,-2]"})
@@ -429,7 +429,7 @@ def large_product_beside_zero(f: FileBuilder, value: tuple[str, list[int]]) -> N
     f.tensor("w", *value)
 
 
-@rejects("OFF-05 SHP-11", codes="OFF_SIZE_MISMATCH", importance="critical", over=(4, 8))
+@rejects("OFF-05 SHP-11", "OFF_SIZE_MISMATCH", importance="critical", over=(4, 8))
 def dimension_behind_ones(f: FileBuilder, value: int) -> None:
     """A dimension of 2 follows $value other dimensions, and the range fits only without that last dimension.
 

@@ -235,7 +235,7 @@ INTEGER_OUTSIDE = {
 }
 
 
-@rejects("API-09 API-05", codes=OUT, importance="critical", over=INTEGER_OUTSIDE)
+@rejects("API-09 API-05", OUT, importance="critical", over=INTEGER_OUTSIDE)
 def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """An integer index is outside its dimension: $slug.
 
@@ -245,7 +245,7 @@ def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     ask_numbers(f, *index)
 
 
-@rejects("API-09", codes=OUT, importance="high", over={"0": (0,), "minus-1": (-1,), "0-behind-row": (1, 0)})
+@rejects("API-09", OUT, importance="high", over={"0": (0,), "minus-1": (-1,), "0-behind-row": (1, 0)})
 def integer_in_dimension_of_0(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A dimension without elements is indexed with an integer: $slug."""
     ask_numbers(f, *index, shape=[3, 0] if len(index) == 2 else [0, 3])
@@ -259,13 +259,13 @@ MANY: Indices = {
 }
 
 
-@rejects("API-07", codes=OUT, importance="high", over=MANY)
+@rejects("API-07", OUT, importance="high", over=MANY)
 def too_many(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The request has three indices for two dimensions: $slug."""
     ask_numbers(f, *index)
 
 
-@rejects("API-07", codes=OUT, over={"integer": (0,), "range": (S(None),), "empty-range": (S(0, 0),)})
+@rejects("API-07", OUT, over={"integer": (0,), "range": (S(None),), "empty-range": (S(0, 0),)})
 def scalar_index(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The request has an index for a scalar, which has no dimensions: $slug."""
     f.tensor("t", "I16", [])
@@ -284,7 +284,7 @@ WRONG: Indices = {
 }
 
 
-@rejects("API-07", codes=NOT_OFFERED, over=WRONG)
+@rejects("API-07", NOT_OFFERED, over=WRONG)
 def no_index(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The request contains something that no array library accepts as an index: $slug."""
     ask_numbers(f, *index)
@@ -298,7 +298,7 @@ ZERO: Indices = {
 }
 
 
-@rejects("API-07 API-09", codes=NOT_OFFERED, importance="high", over=ZERO)
+@rejects("API-07 API-09", NOT_OFFERED, importance="high", over=ZERO)
 def step_of_0(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The request has a range with a step of 0, which would never end: $slug."""
     ask_numbers(f, *index)
@@ -315,7 +315,7 @@ UNKNOWN = {
 }
 
 
-@rejects("API-02", codes="API_NO_SUCH_TENSOR", importance="high", over=UNKNOWN)
+@rejects("API-02", "API_NO_SUCH_TENSOR", importance="high", over=UNKNOWN)
 def unknown_name(f: SliceBuilder, value: str) -> None:
     """The file has no tensor with the requested name: $slug."""
     f.metadata({"t": "text"})
@@ -351,7 +351,7 @@ def positions(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     f.ask("t", *index)
 
 
-@rejects("API-07 API-09", codes=OUT, importance="high", over={"size": [0, 4], "far": [2**40], "before": [-5]})
+@rejects("API-07 API-09", OUT, importance="high", over={"size": [0, 4], "far": [2**40], "before": [-5]})
 def list_outside(f: SliceBuilder, value: list[int]) -> None:
     """The index is a list with a position outside the dimension: $slug."""
     ask_numbers(f, value)
@@ -378,14 +378,14 @@ def truth_value_after_a_range(f: SliceBuilder) -> None:
     f.ask("t", slice(1, 3), True)
 
 
-@rejects("API-02", codes="API_NO_SUCH_TENSOR", importance="high")
+@rejects("API-02", "API_NO_SUCH_TENSOR", importance="high")
 def unknown_name_like_the_only_one(f: SliceBuilder) -> None:
     """The requested name differs from the name of the only tensor in the capitalisation of one letter."""
     f.tensor("layers.0.Weight", "F32", [3])
     f.ask("layers.0.weight")
 
 
-@rejects("API-07", codes=NOT_OFFERED)
+@rejects("API-07", NOT_OFFERED)
 def no_index_two_ellipses_of_three_dimensions(f: SliceBuilder) -> None:
     """The index for three dimensions has an integer and two ellipses around a range."""
     ask_numbers(f, 0, ..., S(0, 1), ..., shape=[2, 3, 5])

@@ -287,7 +287,7 @@ def other_broken(f: SliceBuilder, what: str) -> None:
 
 
 for _what, (_rule, _code) in BROKEN.items():
-    rejects(_rule, codes=_code, importance="high", over={_what: _what})(other_broken)
+    rejects(_rule, _code, importance="high", over={_what: _what})(other_broken)
 
 
 @dataclass(frozen=True)
@@ -374,7 +374,7 @@ INSIDE = {
 }
 
 
-@rejects("API-08", codes=NOT_OFFERED, importance="high", over=INSIDE)
+@rejects("API-08", NOT_OFFERED, importance="high", over=INSIDE)
 def packed_inside_byte(f: SliceBuilder, part: Part) -> None:
     """The request selects a part of a packed tensor that starts or ends inside a byte: $slug."""
     _ask(f, part)
@@ -392,7 +392,7 @@ def packed_beyond(f: SliceBuilder, part: Part) -> None:
     _ask(f, part)
 
 
-@rejects("API-09", codes=OUT, importance="high")
+@rejects("API-09", OUT, importance="high")
 def packed_integer_outside(f: SliceBuilder) -> None:
     """The request selects row 4 of a packed tensor that has only rows 0 to 3."""
     _ask(f, Part("F4", [4, 4], (4,)))
@@ -410,7 +410,7 @@ def packed_step(f: SliceBuilder, part: Part) -> None:
     _ask(f, part)
 
 
-@rejects("API-08", codes=NOT_OFFERED, importance="high")
+@rejects("API-08", NOT_OFFERED, importance="high")
 def packed_step_inside_byte(f: SliceBuilder) -> None:
     """The request selects every second element of a packed tensor, where two elements share each byte."""
     _ask(f, Part("F4", [8], (S(0, 8, 2),)))
@@ -444,7 +444,7 @@ def listed_first(f: SliceBuilder, dtype: str, shape: list[int], index: tuple[Any
     f.ask("t", *index)
 
 
-@rejects("OFF-05", codes="OFF_SIZE_MISMATCH", importance="high")
+@rejects("OFF-05", "OFF_SIZE_MISMATCH", importance="high")
 def other_size_of_the_tensor_before(f: SliceBuilder) -> None:
     """The range of the tensor before the requested tensor is one byte longer than its shape requires."""
     f.tensor("before", "U8", [3], pattern("before", 4))

@@ -132,20 +132,20 @@ def every_dtype_in_one_file(f: WriteBuilder) -> None:
         f.tensor(code.lower(), code, [length], bytes(length) if code == "BOOL" else None)
 
 
-@rejects("WRT-17 DTY-09", codes="WRT_SIZE_MISMATCH DTY_SUBBYTE", over={"f4": "F4", "f6": "F6_E2M3"})
+@rejects("WRT-17 DTY-09", "WRT_SIZE_MISMATCH DTY_SUBBYTE", over={"f4": "F4", "f6": "F6_E2M3"})
 def packed_part_of_a_byte(f: WriteBuilder, code: str) -> None:
     """Three elements of $value do not fill whole bytes, and the format does not define the remaining bits."""
     f.tensor("t", code, [3], bytes(3 * DTYPE_BITS[code] // 8 + 1), nbytes=3 * DTYPE_BITS[code] // 8 + 1)
 
 
-@rejects("WRT-09", codes="WRT_UNSUPPORTED_DTYPE", importance="high", over=TYPES)
+@rejects("WRT-09", "WRT_UNSUPPORTED_DTYPE", importance="high", over=TYPES)
 def element_type(f: WriteBuilder, code: str) -> None:
     """The elements have the type $slug, for which the format has no code."""
     f.tensor("t", code, [2], bytes(64))
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-09 WRT-19", codes="WRT_UNSUPPORTED_DTYPE", over={k: TYPES[k] for k in ("complex128", "object")})
+@rejects("WRT-09 WRT-19", "WRT_UNSUPPORTED_DTYPE", over={k: TYPES[k] for k in ("complex128", "object")})
 def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
     """The last of three tensors has elements of the type $slug, for which the format has no code.
 
@@ -157,7 +157,7 @@ def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-09 WRT-19 WRT-14", codes="WRT_UNSUPPORTED_DTYPE", importance="high", bugs="FB-77")
+@rejects("WRT-09 WRT-19 WRT-14", "WRT_UNSUPPORTED_DTYPE", importance="high", bugs="FB-77")
 def element_type_over_an_old_file(f: WriteBuilder) -> None:
     """Elements of an unsupported type are saved over a valid file, which must stay unchanged."""
     f.target = "file"
@@ -182,7 +182,7 @@ SIZES: dict[str, tuple[str, list[int], int]] = {
 }
 
 
-@rejects("WRT-17", codes="WRT_SIZE_MISMATCH OFF_SIZE_MISMATCH", importance="high", over=SIZES)
+@rejects("WRT-17", "WRT_SIZE_MISMATCH OFF_SIZE_MISMATCH", importance="high", over=SIZES)
 def size(f: WriteBuilder, code: str, shape: list[int], nbytes: int) -> None:
     """The size of the buffer does not match the dtype and the shape: $slug.
 
@@ -193,7 +193,7 @@ def size(f: WriteBuilder, code: str, shape: list[int], nbytes: int) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-17 WRT-19", codes="WRT_SIZE_MISMATCH OFF_SIZE_MISMATCH")
+@rejects("WRT-17 WRT-19", "WRT_SIZE_MISMATCH OFF_SIZE_MISMATCH")
 def sizes_that_even_out(f: WriteBuilder) -> None:
     """One buffer is four bytes too short and the next is four bytes too long, so the sum is right."""
     f.storage("memory", bytes(range(1, 17)))
@@ -217,7 +217,7 @@ WRAPS: dict[str, tuple[str, list[int], int]] = {
 
 @rejects(
     "WRT-17 WRT-20 SHP-05",
-    codes="SHP_OVERFLOW WRT_SIZE_MISMATCH",
+    "SHP_OVERFLOW WRT_SIZE_MISMATCH",
     importance="critical",
     issue="safetensors/safetensors#765",
     over=WRAPS,
