@@ -49,7 +49,7 @@ def one_byte_less(f: FileBuilder, value: str) -> None:
     f.tensor("w", value, [8], pattern("w", size_of(value, [8]) - 1))
 
 
-@rejects("DTY-05 OFF-05", "OFF_SIZE_MISMATCH", importance="high", over=CODES)
+@rejects("DTY-05 OFF-05", "OFF_SIZE_MISMATCH", over=CODES)
 def one_byte_more(f: FileBuilder, value: str) -> None:
     """A tensor has eight $value elements, but the range and the file are one byte too long.
 
@@ -58,7 +58,7 @@ def one_byte_more(f: FileBuilder, value: str) -> None:
     f.tensor("w", value, [8], pattern("w", size_of(value, [8]) + 1))
 
 
-@rejects("DTY-05 OFF-05", "OFF_SIZE_MISMATCH", importance="high", over=CODES)
+@rejects("DTY-05 OFF-05", "OFF_SIZE_MISMATCH", over=CODES)
 def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
     """The second of three tensors has dtype $value and shape [2, 8], and its range is one byte too long."""
     f.tensor("before", "U8", [3])
@@ -67,13 +67,7 @@ def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
     f.metadata({"format": "pt"})
 
 
-@rejects(
-    "DTY-05 OFF-05",
-    "OFF_SIZE_MISMATCH",
-    importance="high",
-    issue="leejet/stable-diffusion.cpp#1396",
-    bugs="FB-220",
-)
+@rejects("DTY-05 OFF-05", "OFF_SIZE_MISMATCH", issue="leejet/stable-diffusion.cpp#1396", bugs="FB-220")
 def f64_with_half_the_bytes(f: FileBuilder) -> None:
     """A tensor has four F64 elements in 16 bytes, which is the size of four F32 elements.
 
@@ -139,7 +133,7 @@ PART_OF_A_BYTE = {
 }
 
 
-@rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", importance="high", over=PART_OF_A_BYTE)
+@rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", over=PART_OF_A_BYTE)
 def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     """The last packed element ends inside a byte, and the range is rounded: $slug.
 
@@ -148,19 +142,16 @@ def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     sized(f, *value)
 
 
-@rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", importance="high", over=PLACES)
+@rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", over=PLACES)
 def part_of_a_byte_among_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has three F4 elements in two bytes."""
     three_tensors(f, value, usual=("U8", [4]), dtype="F4", shape=[3], size=2)
 
 
-@rejects(
-    "DTY-05 OFF-05", "OFF_SIZE_MISMATCH", importance="high", over={"f6-e3m2-8-as-4-bit": ("F6_E3M2", [8], 4)}
-)
+@rejects("DTY-05 OFF-05", "OFF_SIZE_MISMATCH", over={"f6-e3m2-8-as-4-bit": ("F6_E3M2", [8], 4)})
 @rejects(
     "DTY-10 OFF-05",
     "OFF_SIZE_MISMATCH",
-    importance="high",
     over={
         "f4-2x2-as-pairs": ("F4", [2, 2], 4),
         "f4-8-one-per-byte": ("F4", [8], 8),
@@ -230,13 +221,7 @@ def unknown_code_among_three(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, usual=("U8", [16]), fields={"dtype": '"F128"'})
 
 
-@rejects(
-    "OFF-04 DTY-01",
-    "OFF_OUT_OF_BOUNDS DTY_UNKNOWN OFF_HOLE",
-    importance="critical",
-    issue="kekzl/imp#1603",
-    bugs="FB-65",
-)
+@rejects("OFF-04 DTY-01", "OFF_OUT_OF_BOUNDS DTY_UNKNOWN OFF_HOLE", issue="kekzl/imp#1603", bugs="FB-65")
 def unknown_code_and_far_range(f: FileBuilder) -> None:
     """A tensor has an unknown dtype and a range far past the end of the file.
 
@@ -309,7 +294,6 @@ def four_of_f6_e3m2(f: FileBuilder) -> None:
 @rejects(
     "DTY-09",
     "DTY_SUBBYTE OFF_SIZE_MISMATCH",
-    importance="high",
     over={"f4-without-bytes": ("F4", 0), "f6-e2m3": ("F6_E2M3", 1), "f6-e3m2-without-bytes": ("F6_E3M2", 0)},
 )
 def scalar_of_packed(f: FileBuilder, dtype: str, size: int) -> None:
@@ -371,10 +355,7 @@ def code_near_another(f: FileBuilder, value: str) -> None:
 
 
 @rejects(
-    "DTY-05 DTY-08 OFF-05",
-    "OFF_SIZE_MISMATCH",
-    importance="high",
-    over={"two-doubles": 16, "one-float": 4, "two-halves": 4 + 2},
+    "DTY-05 DTY-08 OFF-05", "OFF_SIZE_MISMATCH", over={"two-doubles": 16, "one-float": 4, "two-halves": 4 + 2}
 )
 def complex_sized_as(f: FileBuilder, value: int) -> None:
     """The range of one C64 element has the size that results from a wrong element width: $slug."""
@@ -409,7 +390,7 @@ PART_OF_A_BYTE_BY_RANK = {
 """slug -> dtype, shape of two or three dimensions, and size in bytes, for each possible remainder."""
 
 
-@rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", importance="high", over=PART_OF_A_BYTE_BY_RANK)
+@rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", over=PART_OF_A_BYTE_BY_RANK)
 def part_of_a_byte_by_rank(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     """The last packed element of a tensor of several dimensions ends inside a byte: $slug."""
     sized(f, *value)

@@ -390,7 +390,7 @@ def array_as(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, usual=ONE, value=f'["F32",[1],[{4 * value},{4 * value + 4}]]')
 
 
-@rejects("HDR-12", "HDR_DUP_KEY", importance="high", over=PLACES)
+@rejects("HDR-12", "HDR_DUP_KEY", over=PLACES)
 def dtype_twice(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has two dtypes of the same width.
 
@@ -409,7 +409,7 @@ def other_order_without(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [1], order=FIELDS[::-1], fields={value: None})
 
 
-@rejects("HDR-12 ENT-06", "HDR_DUP_KEY", importance="high")
+@rejects("HDR-12 ENT-06", "HDR_DUP_KEY")
 def other_order_with_repetition(f: FileBuilder) -> None:
     """The range is the first field and appears again, with the same offsets, as the last field."""
     fields = '"data_offsets":[0,8],"shape":[2],"dtype":"F32","data_offsets":[0,8]'
@@ -447,7 +447,10 @@ def capital_letter_in_entry(f: FileBuilder, value: int) -> None:
 
 
 @rejects(
-    "HDR-09 ENT-01", "ENT_NOT_OBJECT HDR_DUP_KEY", over={"null": "null", "number": "0", "string": '"F32"'}
+    "HDR-09 ENT-01",
+    "ENT_NOT_OBJECT HDR_DUP_KEY",
+    importance="medium",
+    over={"null": "null", "number": "0", "string": '"F32"'},
 )
 def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
     """A tensor name appears twice, and its first value is not an entry ($slug).

@@ -55,7 +55,7 @@ def cut_in_header(f: FileBuilder) -> None:
     f.cut = 30
 
 
-@rejects("FRM-04", NOT_THERE, importance="critical", bugs="FB-02 FB-63")
+@rejects("FRM-04", NOT_THERE, bugs="FB-02 FB-63")
 def length_one_past_end(f: FileBuilder) -> None:
     """The length prefix reaches one byte past the end of the file.
 
@@ -65,7 +65,7 @@ def length_one_past_end(f: FileBuilder) -> None:
     f.header = b"{}      "
 
 
-@rejects("FRM-04", "FRM_HEADER_PAST_EOF HDR_BAD_PADDING HDR_NOT_JSON", importance="critical", bugs="FB-53")
+@rejects("FRM-04", "FRM_HEADER_PAST_EOF HDR_BAD_PADDING HDR_NOT_JSON", bugs="FB-53")
 def length_counts_file(f: FileBuilder) -> None:
     """The length prefix is the size of the whole file.
 
@@ -89,7 +89,7 @@ def length_one_more(f: FileBuilder) -> None:
     f.length = len(f.render()) - 8 - 8 + 1
 
 
-@rejects("OFF-04 FRM-01", "OFF_OUT_OF_BOUNDS", importance="critical", bugs="FB-03")
+@rejects("OFF-04 FRM-01", "OFF_OUT_OF_BOUNDS", bugs="FB-03")
 def length_one_more_blank(f: FileBuilder) -> None:
     """The length prefix is one too large, and the data byte it includes looks like padding.
 
@@ -116,13 +116,13 @@ def length_prefix_big_endian(f: FileBuilder) -> None:
     f.length = int.from_bytes(length.to_bytes(8, "big"), "little")
 
 
-@rejects("FRM-02", OVER_LIMIT)
+@rejects("FRM-02", OVER_LIMIT, importance="medium")
 def length_prefix_4_bytes(f: FileBuilder) -> None:
     """The length prefix has only four bytes, and the header text follows immediately."""
     _whole(f, len(ONE).to_bytes(4, "little") + ONE + bytes(8))
 
 
-@rejects("FRM-02 FRM-05", OVER_LIMIT, importance="critical", over=(32, 63))
+@rejects("FRM-02 FRM-05", OVER_LIMIT, over=(32, 63))
 def length_bit_added(f: FileBuilder, value: int) -> None:
     """Bit $value is set in the otherwise correct length prefix.
 
@@ -135,7 +135,6 @@ def length_bit_added(f: FileBuilder, value: int) -> None:
 @rejects(
     "FRM-04 FRM-05",
     OVER_LIMIT,
-    importance="critical",
     over=powers("2p63-less-1", "2p63", "2p64-less-8", "2p64-less-1"),
     issue=dict.fromkeys(("2p63-less-1", "2p63"), "ollama/ollama#16190") | {"2p64-less-1": "antirez/ds4#542"},
     bugs=dict.fromkeys(("2p63-less-1", "2p63", "2p64-less-8"), "FB-55 FB-86")
@@ -154,7 +153,6 @@ def length_prefix_huge(f: FileBuilder, value: int) -> None:
 @rejects(
     "FRM-06 FRM-04 LIM-02",
     OVER_LIMIT,
-    importance="critical",
     over={"100000001": CAP + 1, "2p31": 2**31, "2p32": 2**32, "2p40": 2**40},
     bugs="FB-78 FB-86 FB-91 FB-130",
 )
@@ -167,7 +165,7 @@ def length_over_cap(f: FileBuilder, value: int) -> None:
     f.length = value
 
 
-@rejects("FRM-04 LIM-02", PAST_END, importance="critical", bugs="FB-78 FB-130")
+@rejects("FRM-04 LIM-02", PAST_END, bugs="FB-78 FB-130")
 def length_at_cap(f: FileBuilder) -> None:
     """A file of sixteen bytes has a length prefix that claims the largest permitted header.
 
@@ -180,7 +178,6 @@ def length_at_cap(f: FileBuilder) -> None:
 @rejects(
     "FRM-07",
     "FRM_HEADER_EMPTY HDR_NOT_JSON HDR_NOT_OBJECT HDR_BAD_START",
-    importance="high",
     over={"alone": b"", "before-data": bytes(8), "before-object": b"{}      "},
 )
 def length_zero(f: FileBuilder, value: bytes) -> None:
@@ -205,7 +202,7 @@ def length_mod_8(f: FileBuilder, value: int) -> None:
     f.tensor("w" * (1 + (value - len(ONE)) % 8), "F32", [2])
 
 
-@rejects("OFF-08 FRM-01 HDR-04", "OFF_TRAILING OFF_HOLE", importance="high", bugs="FB-03")
+@rejects("OFF-08 FRM-01 HDR-04", "OFF_TRAILING OFF_HOLE", bugs="FB-03")
 def data_start_rounded_up(f: FileBuilder) -> None:
     """Zeros after the header align the data to a multiple of 64, but the header length does not include them.
 
@@ -253,7 +250,6 @@ def no_length_prefix(f: FileBuilder) -> None:
 @rejects(
     "FRM-04 FRM-05",
     OVER_LIMIT,
-    importance="critical",
     over=powers(
         "2p31-less-8",
         "2p31-less-1",
@@ -273,8 +269,8 @@ def length_before_wrap(f: FileBuilder, value: int) -> None:
     f.length = value
 
 
-@rejects("FRM-02 FRM-04", PAST_END, importance="critical", over=(16, 24))
-@rejects("FRM-02 FRM-05", OVER_LIMIT, importance="critical", over=(31, 40, 62))
+@rejects("FRM-02 FRM-04", PAST_END, over=(16, 24))
+@rejects("FRM-02 FRM-05", OVER_LIMIT, over=(31, 40, 62))
 def length_and_bit(f: FileBuilder, value: int) -> None:
     """Bit $value is set in addition to the bits of the correct length prefix.
 
@@ -299,7 +295,7 @@ def empty_container(f: FileBuilder, value: bytes) -> None:
     f.padding = value
 
 
-@rejects("OFF-08 FRM-09", "OFF_TRAILING OFF_HOLE", importance="high", bugs="FB-03")
+@rejects("OFF-08 FRM-09", "OFF_TRAILING OFF_HOLE", bugs="FB-03")
 def empty_container_one_byte(f: FileBuilder) -> None:
     """One data byte follows an empty header object.
 
@@ -308,14 +304,14 @@ def empty_container_one_byte(f: FileBuilder) -> None:
     f.gap(1)
 
 
-@rejects("FRM-03", "FRM_TOO_SHORT", importance="high", smoke=True, bugs="FB-02")
+@rejects("FRM-03", "FRM_TOO_SHORT", smoke=True, bugs="FB-02")
 def no_bytes(f: FileBuilder) -> None:
     """An empty file does not have a length prefix."""
     f.header = b""
     f.cut = 8
 
 
-@rejects("FRM-03", "FRM_TOO_SHORT", importance="high", over=(1, 4, 7), bugs="FB-02")
+@rejects("FRM-03", "FRM_TOO_SHORT", over=(1, 4, 7), bugs="FB-02")
 def short_file(f: FileBuilder, value: int) -> None:
     """A file of $value bytes ends inside the length prefix.
 
@@ -378,7 +374,7 @@ def header_fills_file(f: FileBuilder) -> None:
     f.header = b"{}".ljust(65_536 - 8)
 
 
-@rejects("FRM-04 LIM-02", PAST_END, importance="critical")
+@rejects("FRM-04 LIM-02", PAST_END)
 def header_fills_file_and_one(f: FileBuilder) -> None:
     """The length prefix of a file of 64 KiB claims one byte more than the file contains."""
     f.header = b"{}".ljust(65_536 - 8)

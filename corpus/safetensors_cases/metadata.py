@@ -392,7 +392,7 @@ RESERVED_KEY_TWICE = {
 }
 
 
-@rejects("HDR-11", "HDR_DUP_KEY MET_NOT_MAP", importance="high", over=RESERVED_KEY_TWICE)
+@rejects("HDR-11", "HDR_DUP_KEY MET_NOT_MAP", over=RESERVED_KEY_TWICE)
 def reserved_key_twice(f: FileBuilder, key: str, first: str, second: str) -> None:
     """The reserved key appears twice, with a tensor in between ($slug)."""
     f.member(KEY, first)
@@ -409,7 +409,7 @@ def key_ten_thousand_times(f: FileBuilder) -> None:
     _with_tensor(f, {"": ""}, raw="{" + ",".join(['"":""'] * 10_002) + "}")
 
 
-@rejects("OFF-07 MET-08", "OFF_HOLE", importance="high")
+@rejects("OFF-07 MET-08", "OFF_HOLE")
 def hole_announced(f: FileBuilder) -> None:
     """The metadata declares four bytes of padding between two tensors.
 
@@ -421,7 +421,7 @@ def hole_announced(f: FileBuilder) -> None:
     f.tensor("b", "F32", [1])
 
 
-@rejects("OFF-08 MET-08", "OFF_TRAILING", importance="high")
+@rejects("OFF-08 MET-08", "OFF_TRAILING")
 def trailer_announced(f: FileBuilder) -> None:
     """The metadata declares a four-byte checksum after the last tensor, where the file contains one."""
     _with_tensor(f, {"checksum": "crc32", "trailer": "4"})
@@ -500,7 +500,7 @@ def one_array_in_map(f: FileBuilder, value: int) -> None:
     _with_tensor(f, None, raw='{{"dtype":{},"shape":{},"data_offsets":{}}}'.format(*texts))
 
 
-@rejects("OFF-08 FRM-09", "OFF_TRAILING OFF_HOLE", importance="high")
+@rejects("OFF-08 FRM-09", "OFF_TRAILING OFF_HOLE")
 def empty_map_and_one_byte(f: FileBuilder) -> None:
     """The file has an empty metadata map and one data byte, but no tensor."""
     f.metadata({})
@@ -531,7 +531,7 @@ def value_holds(f: FileBuilder, value: str) -> None:
     _with_tensor(f, {"description": value})
 
 
-@rejects("HDR-13 MET-01", "HDR_DUP_KEY MET_VALUE_NOT_STRING", importance="high")
+@rejects("HDR-13 MET-01", "HDR_DUP_KEY MET_VALUE_NOT_STRING")
 def key_twice_first_a_number(f: FileBuilder) -> None:
     """A metadata key appears twice, first with a number and then with a string.
 

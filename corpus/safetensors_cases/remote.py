@@ -111,7 +111,7 @@ def header_longer_than_the_file(f: RemoteBuilder, length: int) -> None:
     f.header, f.length = b"{}", length
 
 
-@rejects("FRM-03", "FRM_TOO_SHORT", over={"empty": 0, "prefix-cut": 5})
+@rejects("FRM-03", "FRM_TOO_SHORT", importance="medium", over={"empty": 0, "prefix-cut": 5})
 def no_prefix(f: RemoteBuilder, size: int) -> None:
     """The file ends inside the length prefix: $slug."""
     f.header = b"{}"

@@ -31,7 +31,7 @@ def header_not_json(f: RepeatedBuilder) -> None:
     f.before = b"{,"
 
 
-@rejects("OFF-08 API-22", "OFF_TRAILING")
+@rejects("OFF-08 API-22", "OFF_TRAILING", importance="medium")
 def trailing_bytes(f: RepeatedBuilder) -> None:
     """A file with bytes after its data is rejected hundreds of times.
 
@@ -41,7 +41,7 @@ def trailing_bytes(f: RepeatedBuilder) -> None:
     f.trailer = b"\0" * 8
 
 
-@rejects("OFF-04 API-22", "OFF_OUT_OF_BOUNDS")
+@rejects("OFF-04 API-22", "OFF_OUT_OF_BOUNDS", importance="medium")
 def cut_short(f: RepeatedBuilder) -> None:
     """A file without its last bytes is rejected hundreds of times.
 

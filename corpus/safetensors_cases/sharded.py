@@ -357,7 +357,7 @@ FULL = {
 }
 
 
-@rejects("IDX-21", "IO_ERROR", importance="high", over=FULL)
+@rejects("IDX-21", "IO_ERROR", over=FULL)
 def disk_full_at_the_second_shard(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     """The disk is full after the first of two shards is written over an earlier model: $slug.
 
@@ -367,7 +367,7 @@ def disk_full_at_the_second_shard(f: ShardedBuilder, shards: tuple[str, ...]) ->
     _too_much(f)
 
 
-@rejects("IDX-21 IDX-17", "IO_ERROR", importance="high")
+@rejects("IDX-21 IDX-17", "IO_ERROR")
 def disk_full_in_a_new_folder(f: ShardedBuilder) -> None:
     """The disk is full after the first of two shards, so no index may name the second shard."""
     _too_much(f)

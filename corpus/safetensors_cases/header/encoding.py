@@ -304,7 +304,7 @@ def metadata_behind_object(f: FileBuilder) -> None:
     f.padding = b',"__metadata__":{"key":"value"}}'
 
 
-@rejects("OFF-08 HDR-04", "OFF_TRAILING OFF_HOLE", importance="high", bugs="FB-03")
+@rejects("OFF-08 HDR-04", "OFF_TRAILING OFF_HOLE", bugs="FB-03")
 def padding_uncounted(f: FileBuilder) -> None:
     """Spaces pad the header to a multiple of 8, but the length prefix does not include them.
 

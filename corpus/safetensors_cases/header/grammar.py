@@ -252,13 +252,13 @@ def empty_object_in_array(f: FileBuilder) -> None:
     _object(f, "[{}]")
 
 
-@rejects("FRM-05 FRM-06", "FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF")
+@rejects("FRM-05 FRM-06", "FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF", importance="medium")
 def empty_object_and_length_bit_63(f: FileBuilder) -> None:
     """The highest bit of the length of a header without members is set."""
     f.length = 8 + (1 << 63)
 
 
-@rejects("FRM-02", "FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF")
+@rejects("FRM-02", "FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF", importance="medium")
 def empty_object_and_length_big_endian(f: FileBuilder) -> None:
     """The length of a header without members is big-endian."""
     f.length = 8 << 56
@@ -279,6 +279,7 @@ def empty_object_but_upper_case_u(f: FileBuilder) -> None:
 @rejects(
     "OFF-01 OFF-02",
     "ENT_BAD_INTEGER OFF_BAD_PAIR",
+    importance="medium",
     over={"booleans": "[false,false]", "minus-zero": "[-0,0]", "nested": "[[0],0]"},
     ahead={"minus-zero": "OFF-02"},
 )
@@ -287,7 +288,7 @@ def offsets_of_empty_tensor(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [0], fields={"data_offsets": value})
 
 
-@rejects("OFF-07 OFF-04", "OFF_HOLE OFF_OUT_OF_BOUNDS")
+@rejects("OFF-07 OFF-04", "OFF_HOLE OFF_OUT_OF_BOUNDS", importance="medium")
 def offsets_from_file_in_reverse_order(f: FileBuilder) -> None:
     """Two entries in reverse order count their offsets from the start of the file."""
     f.tensor("a", "F32", [2], begin=256, end=264)
@@ -303,7 +304,7 @@ def names_of_three(f: FileBuilder, value: int) -> None:
     f.tensors(names, "F32", [2])
 
 
-@rejects("OFF-01", "OFF_BAD_PAIR ENT_BAD_INTEGER")
+@rejects("OFF-01", "OFF_BAD_PAIR ENT_BAD_INTEGER", importance="medium")
 def one_offset_of_empty_tensor(f: FileBuilder) -> None:
     """The only tensor has no bytes, and its range consists of one offset."""
     f.tensor("w", "F32", [0], fields={"data_offsets": "[0]"})

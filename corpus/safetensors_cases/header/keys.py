@@ -102,11 +102,7 @@ def name_twice_first_fits(f: FileBuilder) -> None:
 
 
 @rejects(
-    "HDR-09",
-    "HDR_DUP_KEY OFF_HOLE OFF_TRAILING",
-    importance="high",
-    issue="safetensors/safetensors#401",
-    bugs="FB-78 FB-105",
+    "HDR-09", "HDR_DUP_KEY OFF_HOLE OFF_TRAILING", issue="safetensors/safetensors#401", bugs="FB-78 FB-105"
 )
 def name_twice_ranges(f: FileBuilder) -> None:
     """The same tensor name appears twice, and each entry has its own range.
@@ -141,7 +137,6 @@ def name_twice_escaped(f: FileBuilder, name: str, spelled: str) -> None:
 @rejects(
     "HDR-12",
     "HDR_DUP_KEY OFF_SIZE_MISMATCH OFF_TRAILING",
-    importance="high",
     over={
         "dtype-same": '"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]',
         "dtype-differs": '"dtype":"F64","dtype":"F32","shape":[2],"data_offsets":[0,8]',
@@ -202,7 +197,7 @@ def name_also_in_metadata(f: FileBuilder) -> None:
     f.tensors("wx", "F32", [1])
 
 
-@rejects("HDR-10 HDR-09", "HDR_DUP_KEY OFF_HOLE OFF_TRAILING", importance="high")
+@rejects("HDR-10 HDR-09", "HDR_DUP_KEY OFF_HOLE OFF_TRAILING")
 def name_twice_escaped_with_ranges(f: FileBuilder) -> None:
     """One tensor name appears twice, once escaped, and each entry has its own range.
 
@@ -222,7 +217,7 @@ def name_with_text_of_escape(f: FileBuilder) -> None:
     f.tensor("\\u0077", "F32", [1])
 
 
-@rejects("HDR-12 HDR-10", "HDR_DUP_KEY", importance="high", over=PLACES)
+@rejects("HDR-12 HDR-10", "HDR_DUP_KEY", over=PLACES)
 def field_twice_in(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has a second shape field, whose name is written with an escape."""
     three_tensors(f, value, fields={r"sh\u0061pe": "[2]"})
@@ -258,7 +253,7 @@ def one_metadata_key_among_similar(f: FileBuilder) -> None:
         f.tensor(name, "F32", [1])
 
 
-@rejects("HDR-11 HDR-10 MET-06", "HDR_DUP_KEY", importance="high")
+@rejects("HDR-11 HDR-10 MET-06", "HDR_DUP_KEY")
 def metadata_key_twice_both_escaped(f: FileBuilder) -> None:
     """The metadata key appears twice, and a different letter is escaped each time."""
     f.member(r'"\u005f_metadata__"', '{"a":"b"}')
@@ -266,7 +261,7 @@ def metadata_key_twice_both_escaped(f: FileBuilder) -> None:
     f.member(r'"__metadata_\u005f"', '{"c":"d"}')
 
 
-@rejects("HDR-11", "HDR_DUP_KEY", importance="high")
+@rejects("HDR-11", "HDR_DUP_KEY")
 def metadata_key_twice_both_empty(f: FileBuilder) -> None:
     """The metadata key appears twice, and its value is an empty map each time.
 
@@ -277,7 +272,7 @@ def metadata_key_twice_both_empty(f: FileBuilder) -> None:
     f.member('"__metadata__"', "{}")
 
 
-@rejects("OFF-07 HDR-17", "OFF_HOLE", importance="high")
+@rejects("OFF-07 HDR-17", "OFF_HOLE")
 def reversed_order_with_hole(f: FileBuilder) -> None:
     """Three entries appear in reverse order, and four bytes before the last range belong to no tensor.
 
@@ -289,7 +284,7 @@ def reversed_order_with_hole(f: FileBuilder) -> None:
     f.tensor("c", "F32", [1], at=0)
 
 
-@rejects("OFF-06 HDR-17", "OFF_OVERLAP", importance="high")
+@rejects("OFF-06 HDR-17", "OFF_OVERLAP")
 def reversed_order_with_overlap(f: FileBuilder) -> None:
     """Three entries appear in reverse order, and the last range begins inside the previous range."""
     f.tensor("a", "U8", [8], at=0)
@@ -325,6 +320,7 @@ def metadata_under_wide_low_lines(f: FileBuilder) -> None:
 @rejects(
     "HDR-12",
     "HDR_DUP_KEY DTY_UNKNOWN SHP_BAD_TYPE OFF_BAD_PAIR",
+    importance="medium",
     over={
         "dtype": '"dtype":"","dtype":"F32","shape":[2],"data_offsets":[0,8]',
         "shape": '"dtype":"F32","shape":[],"shape":[2],"data_offsets":[0,8]',
@@ -340,14 +336,19 @@ def field_twice_and_first_empty(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], value="{" + value + "}")
 
 
-@rejects("HDR-09", "HDR_DUP_KEY ENT_MISSING_FIELD ENT_NOT_OBJECT", over={"object": "{}", "null": "null"})
+@rejects(
+    "HDR-09",
+    "HDR_DUP_KEY ENT_MISSING_FIELD ENT_NOT_OBJECT",
+    importance="medium",
+    over={"object": "{}", "null": "null"},
+)
 def name_twice_and_first_empty(f: FileBuilder, value: str) -> None:
     """The same tensor name appears twice, and the first value is empty ($slug)."""
     f.member('"w"', value)
     f.tensor("w", "F32", [2])
 
 
-@rejects("HDR-11", "HDR_DUP_KEY")
+@rejects("HDR-11", "HDR_DUP_KEY", importance="medium")
 def metadata_twice_and_first_empty(f: FileBuilder) -> None:
     """The metadata appears twice, and the first map is empty."""
     f.member('"__metadata__"', "{}")

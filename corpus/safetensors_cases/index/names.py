@@ -28,7 +28,6 @@ def _map_to(f: IndexBuilder, name: str) -> None:
 @rejects(
     "IDX-04",
     "IDX_BAD_FILENAME IDX_SHARD_MISSING",
-    importance="critical",
     issue="huggingface/transformers#47176",
     over={
         "parent": "../outside/x.safetensors",
@@ -63,7 +62,7 @@ WINDOWS = {
 }
 
 
-@rejects("IDX-04", "IDX_BAD_FILENAME IDX_SHARD_MISSING", importance="critical", over=WINDOWS)
+@rejects("IDX-04", "IDX_BAD_FILENAME IDX_SHARD_MISSING", over=WINDOWS)
 def shard_windows_path(f: IndexBuilder, name: str) -> None:
     """A shard name is a Windows path: $slug.
 
@@ -95,7 +94,6 @@ def shard_spelling(f: IndexBuilder, name: str) -> None:
 @rejects(
     "IDX-05 IDX-04",
     "IDX_BAD_FILENAME IDX_SHARD_MISSING",
-    importance="critical",
     issue="https://github.com/huggingface/huggingface_hub/pull/4935",
     over={
         "https": "https://localhost/owner/repository/x.safetensors",
@@ -116,7 +114,9 @@ def shard_address(f: IndexBuilder, name: str) -> None:
 NO_FILE = {"empty": "", "dot": ".", "parent": "..", "folder": "sub", "index": INDEX_NAME}
 
 
-@rejects("IDX-04 IDX-07", "IDX_BAD_FILENAME IDX_BAD_EXTENSION IDX_SHARD_MISSING", over=NO_FILE)
+@rejects(
+    "IDX-04 IDX-07", "IDX_BAD_FILENAME IDX_BAD_EXTENSION IDX_SHARD_MISSING", importance="medium", over=NO_FILE
+)
 def shard_name_of(f: IndexBuilder, name: str) -> None:
     """A shard name is not the name of a weights file: $slug."""
     _map_to(f, name)
@@ -176,7 +176,7 @@ OTHER = {
 }
 
 
-@rejects("IDX-07", "IDX_BAD_EXTENSION IDX_SHARD_MISSING", importance="high", over=OTHER)
+@rejects("IDX-07", "IDX_BAD_EXTENSION IDX_SHARD_MISSING", over=OTHER)
 def suffix(f: IndexBuilder, name: str) -> None:
     """A shard name contains the suffix .safetensors but does not end in it: $slug.
 
@@ -242,7 +242,6 @@ def shard_spelling_of_the_only_one(f: IndexBuilder, name: str) -> None:
 @rejects(
     "IDX-04",
     "IDX_BAD_FILENAME IDX_SHARD_MISSING",
-    importance="critical",
     over={"parent": "../x.safetensors", "root": "/x.safetensors"},
 )
 def shard_path_above_a_shard(f: IndexBuilder, name: str) -> None:
@@ -260,7 +259,7 @@ def shard_path_above_a_shard(f: IndexBuilder, name: str) -> None:
 CALLED_LIKE_PICKLES = {"bin-of-three": ("pytorch_model-00003-of-00003.bin", 3), "pt-alone": ("model.pt", 1)}
 
 
-@rejects("IDX-07", "IDX_BAD_EXTENSION", importance="high", over=CALLED_LIKE_PICKLES)
+@rejects("IDX-07", "IDX_BAD_EXTENSION", over=CALLED_LIKE_PICKLES)
 def suffix_of_pickles(f: IndexBuilder, name: str, count: int) -> None:
     """The last shard is a safetensors file that has the name of a pickle file: $slug.
 

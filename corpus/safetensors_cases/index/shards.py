@@ -158,7 +158,6 @@ def broken_file_beside_shards(f: IndexBuilder) -> None:
 @rejects(
     "IDX-08",
     "IDX_SHARD_MISSING",
-    importance="high",
     issue="https://github.com/sgl-project/sglang/pull/32279",
     over={"first": 0, "last": 1},
     bugs="FB-101",
@@ -169,18 +168,13 @@ def shard_missing(f: IndexBuilder, place: int) -> None:
     f.index({"a": A, "b": B})
 
 
-@rejects("IDX-08", "IDX_SHARD_MISSING", importance="high")
+@rejects("IDX-08", "IDX_SHARD_MISSING")
 def shards_all_missing(f: IndexBuilder) -> None:
     """Neither of the two shards exists."""
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
-@rejects(
-    "IDX-08",
-    "IDX_SHARD_MISSING",
-    importance="high",
-    over={"in-folder-below": "sub/" + B, "outside": "../outside/" + B},
-)
+@rejects("IDX-08", "IDX_SHARD_MISSING", over={"in-folder-below": "sub/" + B, "outside": "../outside/" + B})
 def shard_only(f: IndexBuilder, place: str) -> None:
     """A shard is not in the folder of the index, but a file elsewhere has its name: $slug."""
     f.shard(A, "a")
@@ -188,14 +182,14 @@ def shard_only(f: IndexBuilder, place: str) -> None:
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
-@rejects("IDX-08", "IDX_SHARD_MISSING", importance="high")
+@rejects("IDX-08", "IDX_SHARD_MISSING")
 def shard_missing_tensor_in_other(f: IndexBuilder) -> None:
     """A shard does not exist, and another shard contains its tensor with different bytes."""
     f.shard(A, "a", "b")
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
-@rejects("IDX-08", "IDX_SHARD_MISSING")
+@rejects("IDX-08", "IDX_SHARD_MISSING", importance="medium")
 def shard_pattern(f: IndexBuilder) -> None:
     """A shard name is a glob pattern that matches an existing file."""
     f.shard(A, "a")
@@ -203,7 +197,7 @@ def shard_pattern(f: IndexBuilder) -> None:
     f.index({"a": A, "b": "model-*2-of-00002.safetensors"}, metadata={"total_size": 16})
 
 
-@rejects("FRM-03 IDX-08", "FRM_TOO_SHORT", importance="high")
+@rejects("FRM-03 IDX-08", "FRM_TOO_SHORT")
 def shard_empty_file(f: IndexBuilder) -> None:
     """A shard is a file of 0 bytes, as after an interrupted download."""
     f.shard(A, "a")
@@ -211,9 +205,7 @@ def shard_empty_file(f: IndexBuilder) -> None:
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
-@rejects(
-    "IDX-09", "IDX_TENSOR_MISSING", importance="high", issue="huggingface/huggingface_hub#4725", bugs="FB-95"
-)
+@rejects("IDX-09", "IDX_TENSOR_MISSING", issue="huggingface/huggingface_hub#4725", bugs="FB-95")
 def tensor_in_other_shard(f: IndexBuilder) -> None:
     """The index maps a tensor to one shard, but a different shard contains it."""
     f.shard(A, "a", "b")
@@ -221,7 +213,7 @@ def tensor_in_other_shard(f: IndexBuilder) -> None:
     f.index({"a": A, "b": B, "c": B}, metadata={"total_size": 24})
 
 
-@rejects("IDX-09", "IDX_TENSOR_MISSING", importance="high")
+@rejects("IDX-09", "IDX_TENSOR_MISSING")
 def tensors_exchanged(f: IndexBuilder) -> None:
     """The index maps each of two tensors to the shard of the other tensor."""
     f.shard(A, "a")
@@ -229,7 +221,7 @@ def tensors_exchanged(f: IndexBuilder) -> None:
     f.index({"a": B, "b": A}, metadata={"total_size": 16})
 
 
-@rejects("IDX-09", "IDX_TENSOR_MISSING", importance="high")
+@rejects("IDX-09", "IDX_TENSOR_MISSING")
 def index_of_an_earlier_division(f: IndexBuilder) -> None:
     """The index describes an earlier division of the same tensors among three shards.
 
@@ -252,7 +244,7 @@ CLAIMED = {
 }
 
 
-@rejects("IDX-09 IDX-14", "IDX_TENSOR_MISSING", importance="high", over=CLAIMED, bugs="FB-95")
+@rejects("IDX-09 IDX-14", "IDX_TENSOR_MISSING", over=CLAIMED, bugs="FB-95")
 def claimed(f: IndexBuilder, name: str) -> None:
     """The index names a tensor that no shard contains: $slug.
 
@@ -269,7 +261,7 @@ OTHERWISE = {
 }
 
 
-@rejects("IDX-09 IDX-14", "IDX_TENSOR_MISSING", importance="high", over=OTHERWISE)
+@rejects("IDX-09 IDX-14", "IDX_TENSOR_MISSING", over=OTHERWISE)
 def named_otherwise(f: IndexBuilder, in_index: str, in_shard: str) -> None:
     """The index and the only shard name the same tensor differently: $slug.
 
@@ -371,7 +363,7 @@ PATTERNS = {
 }
 
 
-@rejects("IDX-08", "IDX_SHARD_MISSING", over=PATTERNS)
+@rejects("IDX-08", "IDX_SHARD_MISSING", importance="medium", over=PATTERNS)
 def shard_pattern_with(f: IndexBuilder, name: str, count: int) -> None:
     """The last shard name is a glob pattern that matches an existing file: $slug."""
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}

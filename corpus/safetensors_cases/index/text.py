@@ -101,7 +101,6 @@ def shard_is(f: IndexBuilder, value: str) -> None:
 @rejects(
     "IDX-12",
     "HDR_DUP_KEY IDX_TENSOR_DUPLICATE IDX_SHARD_MISSING IDX_BAD_FILENAME",
-    importance="high",
     over={
         "to-other-shard-last": f'"b":"{B}","a":"{A}","b":"{A}"',
         "to-other-shard-first": f'"b":"{A}","a":"{A}","b":"{B}"',
@@ -121,7 +120,7 @@ def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
     f.index(raw=f'{{{SIZE},"weight_map":{{{members}}}}}')
 
 
-@rejects("IDX-12", "HDR_DUP_KEY", importance="high", over={"plainly": '"b"', "escaped": '"\\u0062"'})
+@rejects("IDX-12", "HDR_DUP_KEY", over={"plainly": '"b"', "escaped": '"\\u0062"'})
 def tensor_twice_in_map_alike(f: IndexBuilder, key: str) -> None:
     """A tensor appears twice in the map with the same shard, and its second key is written $slug."""
     two(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
@@ -134,7 +133,7 @@ MAPS = {
 }
 
 
-@rejects("IDX-12", "HDR_DUP_KEY", importance="high", over=MAPS)
+@rejects("IDX-12", "HDR_DUP_KEY", over=MAPS)
 def two_weight_maps(f: IndexBuilder, first: str, second: str) -> None:
     """The index has two members named weight_map: $slug."""
     two(f, f'{{{SIZE},"weight_map":{{{first}}},"weight_map":{{{second}}}}}')

@@ -19,7 +19,6 @@ OLLAMA = "ollama/ollama#17148"
 @rejects(
     "OFF-01",
     "OFF_BAD_PAIR",
-    importance="critical",
     issue=OLLAMA,
     over={"none": "[]", "one": "[0]"},
     bugs={"none": "FB-87", "one": "FB-43 FB-87"},
@@ -45,7 +44,7 @@ OFFSETS_FORM = {
 }
 
 
-@rejects("OFF-01", "OFF_BAD_PAIR ENT_BAD_INTEGER", over=OFFSETS_FORM)
+@rejects("OFF-01", "OFF_BAD_PAIR ENT_BAD_INTEGER", importance="medium", over=OFFSETS_FORM)
 def offsets_form(f: FileBuilder, value: str) -> None:
     """The range of a tensor is not a pair of integers: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
@@ -66,6 +65,7 @@ def offsets_form(f: FileBuilder, value: str) -> None:
 @rejects(
     "OFF-04 SHP-07",
     "ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS",
+    importance="medium",
     over={
         "2p64": f"[0,{2**64}]",
         "2p64-plus-8": f"[0,{2**64 + 8}]",
@@ -76,6 +76,7 @@ def offsets_form(f: FileBuilder, value: str) -> None:
 @rejects(
     "OFF-04 SHP-07 API-14",
     "ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS",
+    importance="medium",
     over={
         "400-digits": "[0," + "1" * 400 + "]",
         "400-digits-twice": "[" + "1" * 400 + "," + "1" * 399 + "9]",
@@ -96,13 +97,13 @@ OFFSET_TYPE = {
 }
 
 
-@rejects("OFF-01", "ENT_BAD_INTEGER OFF_BAD_PAIR", over=OFFSET_TYPE)
+@rejects("OFF-01", "ENT_BAD_INTEGER OFF_BAD_PAIR", importance="medium", over=OFFSET_TYPE)
 def offset_type(f: FileBuilder, offsets: str, size: int) -> None:
     """An offset is not a number: $slug."""
     f.tensor("w", "U8", [size], fields={"data_offsets": offsets})
 
 
-@rejects("OFF-01", "ENT_BAD_INTEGER", importance="critical", bugs="FB-43 FB-62 FB-85")
+@rejects("OFF-01", "ENT_BAD_INTEGER", bugs="FB-43 FB-62 FB-85")
 def offset_negative(f: FileBuilder) -> None:
     """The range of a tensor is [-8, 0], which is just before the data.
 
@@ -123,7 +124,6 @@ def offset_outside_json(f: FileBuilder, value: str) -> None:
 @rejects(
     "OFF-03",
     "OFF_REVERSED OFF_SIZE_MISMATCH OFF_HOLE",
-    importance="critical",
     bugs="FB-43 FB-53 FB-62 FB-87",
     issue=OLLAMA,
     over=PLACES,
@@ -136,7 +136,6 @@ def offsets_swapped(f: FileBuilder, value: int) -> None:
 @rejects(
     "OFF-03 OFF-13",
     "OFF_REVERSED OFF_OUT_OF_BOUNDS OFF_SIZE_MISMATCH",
-    importance="critical",
     bugs="FB-43 FB-53 FB-62",
     over={
         "2p64-less-8-to-0": (2**64 - 8, 0),
@@ -213,13 +212,13 @@ OFFSET_WRAPS = {
 }
 
 
-@rejects("OFF-01", "ENT_BAD_INTEGER", importance="critical", over=OFFSET_WRAPS)
+@rejects("OFF-01", "ENT_BAD_INTEGER", over=OFFSET_WRAPS)
 def offset_wraps(f: FileBuilder, value: str) -> None:
     """An offset is outside 0 to 2^64 - 1, but truncating or wrapping makes it plausible: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
-@rejects("OFF-01", "OFF_BAD_PAIR", importance="critical", over=PLACES)
+@rejects("OFF-01", "OFF_BAD_PAIR", over=PLACES)
 def one_offset_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors is empty and has one offset instead of two."""
     three_tensors(f, value, usual=("U8", [4]), shape=[0], fields={"data_offsets": f"[{4 * value}]"})
@@ -254,7 +253,7 @@ GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01\x07\x00\xf8\xffpayload" + 
 """A file without compression, so that every machine builds the same bytes."""
 
 
-@rejects("OFF-09 OFF-04", FAR, importance="high", over={"1": 9, **powers("2p32", "2p63", "2p64-less-1")})
+@rejects("OFF-09 OFF-04", FAR, over={"1": 9, **powers("2p32", "2p63", "2p64-less-1")})
 def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
     """The offset of an empty tensor is $value, which is past the end of the file."""
     f.tensor("a", "F32", [2])
@@ -264,7 +263,6 @@ def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
 @rejects(
     "OFF-04",
     "OFF_OUT_OF_BOUNDS",
-    importance="critical",
     bugs="FB-03 FB-53 FB-71 FB-203 FB-218 FB-219",
     issue=MLX_SHORT,
     over={"1-byte": 1, "1-element": 4, "last-tensor": 8, "all-but-1-byte": 23, "all-data": 24},
@@ -278,7 +276,7 @@ def data_lacks(f: FileBuilder, value: int) -> None:
     f.cut = value
 
 
-@rejects("OFF-04", ACROSS, importance="critical", over={"first": 0, "middle": 1}, bugs="FB-53")
+@rejects("OFF-04", ACROSS, over={"first": 0, "middle": 1}, bugs="FB-53")
 def end_past_file(f: FileBuilder, value: int) -> None:
     """The $slug of three ranges ends past the end of the file and covers the ranges after it.
 
@@ -293,7 +291,6 @@ SIZES = powers("2p22", "2p31", "2p32", "2p32-plus-8", "2p40", "2p63-less-1", "2p
 @rejects(
     "OFF-04 OFF-13",
     "OFF_OUT_OF_BOUNDS SHP_OVERFLOW",
-    importance="critical",
     bugs=dict.fromkeys(SIZES, "FB-03 FB-53 FB-63 FB-219") | {"2p64-less-1": "FB-03 FB-53 FB-63"},
     issue=MLX_SHORT,
     over=SIZES,
@@ -312,7 +309,6 @@ BEGINS = {"just-behind": 8, **powers("2p31-less-8", "2p32", "2p40", "2p63-less-8
 @rejects(
     "OFF-04 OFF-13",
     FAR,
-    importance="critical",
     bugs=dict.fromkeys(BEGINS, "FB-53 FB-63 FB-85 FB-219") | {"2p64-less-9": "FB-53 FB-63 FB-85"},
     over=BEGINS,
 )
@@ -328,7 +324,7 @@ def range_far(f: FileBuilder, value: int) -> None:
 POSITIONS = powers("2p32", "2p63-less-9", "2p63", "2p64-less-9", "2p64-less-8", "2p64")
 
 
-@rejects("OFF-13 OFF-04", FAR, importance="critical", over=POSITIONS)
+@rejects("OFF-13 OFF-04", FAR, over=POSITIONS)
 def position_in_file(f: FileBuilder, value: int) -> None:
     """A range of eight bytes begins $slug bytes after the start of the file.
 
@@ -343,7 +339,6 @@ def position_in_file(f: FileBuilder, value: int) -> None:
 @rejects(
     "OFF-13",
     "OFF_OUT_OF_BOUNDS SHP_OVERFLOW",
-    importance="critical",
     bugs="FB-03 FB-15",
     issue="https://github.com/safetensors/safetensors/pull/808",
 )
@@ -358,7 +353,7 @@ def chain_up_to_the_largest_integer(f: FileBuilder) -> None:
         begin += size
 
 
-@rejects("OFF-13 OFF-06", "OFF_OUT_OF_BOUNDS OFF_OVERLAP SHP_OVERFLOW", importance="critical")
+@rejects("OFF-13 OFF-06", "OFF_OUT_OF_BOUNDS OFF_OVERLAP SHP_OVERFLOW")
 def sizes_wrap_to_size_of_data(f: FileBuilder) -> None:
     """The file has sixteen ranges of 2^60 bytes and one of eight bytes, which add up to 2^64 + 8.
 
@@ -369,7 +364,7 @@ def sizes_wrap_to_size_of_data(f: FileBuilder) -> None:
         f.tensor(f"t{index}", "U8", [2**60], b"", begin=0, end=2**60)
 
 
-@rejects("OFF-07 OFF-04 OFF-01", "OFF_HOLE OFF_OUT_OF_BOUNDS", importance="high")
+@rejects("OFF-07 OFF-04 OFF-01", "OFF_HOLE OFF_OUT_OF_BOUNDS")
 def offsets_from_start_of_file(f: FileBuilder) -> None:
     """The offsets count from the start of the file instead of the start of the data."""
     f.tensor("w", "F32", [2], begin=8 + HEADER, end=8 + HEADER + 8)
@@ -398,7 +393,7 @@ def other_format_in_last_tensor(f: FileBuilder, value: bytes) -> None:
 TRAILERS = {"line-feed": b"\n", "32-kib": b"A" * 32768, "zip": _zip(b"payload"), "pdf": PDF}
 
 
-@rejects("OFF-08", "OFF_TRAILING", importance="high", bugs="FB-03 FB-107 FB-117", over=TRAILERS)
+@rejects("OFF-08", "OFF_TRAILING", bugs="FB-03 FB-107 FB-117", over=TRAILERS)
 def trailing(f: FileBuilder, value: bytes) -> None:
     """Bytes follow the last tensor: $slug.
 
@@ -408,13 +403,7 @@ def trailing(f: FileBuilder, value: bytes) -> None:
     f.trailer = value
 
 
-@rejects(
-    "OFF-08",
-    "OFF_TRAILING",
-    importance="high",
-    bugs="FB-03 FB-49 FB-107 FB-117",
-    issue="syoyo/safetensors-cpp#1",
-)
+@rejects("OFF-08", "OFF_TRAILING", bugs="FB-03 FB-49 FB-107 FB-117", issue="syoyo/safetensors-cpp#1")
 def trailing_4_bytes(f: FileBuilder) -> None:
     """Four zero bytes follow the last tensor, as in a widely used real checkpoint."""
     f.tensor("w", "F32", [2])
@@ -447,7 +436,7 @@ FORMATS = {
 }
 
 
-@rejects("OFF-08", "OFF_TRAILING", importance="high", over={**FORMATS, "gzip": GZIP, "tfrecord": RECORD})
+@rejects("OFF-08", "OFF_TRAILING", over={**FORMATS, "gzip": GZIP, "tfrecord": RECORD})
 def appended(f: FileBuilder, value: bytes) -> None:
     """Data of another format follows the last tensor: $slug.
 
@@ -474,7 +463,7 @@ def first_tensor_holds(f: FileBuilder, value: bytes) -> None:
     f.tensor("b", "U8", [8])
 
 
-@rejects("OFF-07", "OFF_HOLE", importance="high", over={"html": HTML, "safetensors": _inner()})
+@rejects("OFF-07", "OFF_HOLE", over={"html": HTML, "safetensors": _inner()})
 def hole_holds(f: FileBuilder, value: bytes) -> None:
     """A hole before the first tensor contains data of another format: $slug."""
     f.gap(0)

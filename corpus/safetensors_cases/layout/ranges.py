@@ -169,7 +169,7 @@ def header_larger_than_data(f: FileBuilder) -> None:
     f.tensor("w", "U8", [1])
 
 
-@rejects("OFF-09 OFF-10", "OFF_OVERLAP OFF_HOLE", importance="high")
+@rejects("OFF-09 OFF-10", "OFF_OVERLAP OFF_HOLE")
 def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
     """Of ten empty tensors, nine are at the start of another tensor, and one is inside that tensor."""
     f.tensors("ab", "U8", [4])
@@ -187,7 +187,7 @@ def rows_padded(f: FileBuilder) -> None:
     f.tensor("w", "U8", [5, 3], pattern("w", 20))
 
 
-@rejects("OFF-08 FRM-01", "OFF_TRAILING", importance="high")
+@rejects("OFF-08 FRM-01", "OFF_TRAILING")
 def file_padded_to_page(f: FileBuilder) -> None:
     """Zeros after the last tensor pad the file to 4,096 bytes."""
     f.tensor("w", "F32", [2])
@@ -198,7 +198,7 @@ SHIFTED = "OFF_HOLE OFF_OVERLAP OFF_OUT_OF_BOUNDS"
 ANY = "OFF_SIZE_MISMATCH OFF_OVERLAP OFF_HOLE OFF_TRAILING OFF_OUT_OF_BOUNDS"
 
 
-@rejects("OFF-07", "OFF_HOLE", importance="high", bugs="FB-59 FB-78 FB-117")
+@rejects("OFF-07", "OFF_HOLE", bugs="FB-59 FB-78 FB-117")
 def hole_between_two(f: FileBuilder) -> None:
     """Four bytes between two tensors belong to neither.
 
@@ -212,7 +212,6 @@ def hole_between_two(f: FileBuilder) -> None:
 @rejects(
     "OFF-07",
     "OFF_HOLE",
-    importance="high",
     over={"before-first": (0, 8), "one-byte-before-first": (0, 1), "one-byte": (1, 1), "before-last": (2, 8)},
     bugs="FB-59 FB-117",
 )
@@ -224,7 +223,7 @@ def hole(f: FileBuilder, place: int, count: int) -> None:
         f.tensor(name, "F32", [2])
 
 
-@rejects("OFF-12", "OFF_HOLE", importance="high", over=(8, 64))
+@rejects("OFF-12", "OFF_HOLE", over=(8, 64))
 def hole_for_alignment(f: FileBuilder, value: int) -> None:
     """Zeros between two tensors align the second tensor to a multiple of $value bytes.
 
@@ -235,7 +234,7 @@ def hole_for_alignment(f: FileBuilder, value: int) -> None:
     f.tensor("b", "F64", [2])
 
 
-@rejects("OFF-07 OFF-09", "OFF_HOLE OFF_OVERLAP", importance="high")
+@rejects("OFF-07 OFF-09", "OFF_HOLE OFF_OVERLAP")
 def hole_with_empty_tensor(f: FileBuilder) -> None:
     """An empty tensor is in the middle of a hole."""
     f.tensor("a", "F32", [1])
@@ -245,7 +244,7 @@ def hole_with_empty_tensor(f: FileBuilder) -> None:
     f.tensor("b", "F32", [1])
 
 
-@rejects("OFF-07 OFF-09", "OFF_HOLE OFF_TRAILING", importance="high")
+@rejects("OFF-07 OFF-09", "OFF_HOLE OFF_TRAILING")
 def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
     """Eight bytes belong to no tensor, and an empty tensor follows them at the end of the file.
 
@@ -256,7 +255,7 @@ def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
     f.tensor("empty", "F32", [0])
 
 
-@rejects("OFF-09", "OFF_OVERLAP OFF_HOLE", importance="high", over=(1, 4, 7))
+@rejects("OFF-09", "OFF_OVERLAP OFF_HOLE", over=(1, 4, 7))
 def empty_tensor_inside_another(f: FileBuilder, value: int) -> None:
     """The offset of an empty tensor is $value, inside a tensor of eight bytes."""
     f.tensor("a", "F32", [2])
@@ -266,7 +265,6 @@ def empty_tensor_inside_another(f: FileBuilder, value: int) -> None:
 @rejects(
     "OFF-06",
     "OFF_OVERLAP",
-    importance="high",
     over={
         "whole": ("U8", 0, 8),
         "whole-other-dtype": ("F32", 0, 8),
@@ -288,7 +286,6 @@ def range_of_another(f: FileBuilder, dtype: str, begin: int, end: int) -> None:
 @rejects(
     "OFF-06",
     "OFF_OVERLAP",
-    importance="high",
     over={"first-two-1-byte": (1, 1), "first-two-4-bytes": (1, 4), "last-two-1-byte": (2, 1)},
     bugs="FB-59 FB-78 FB-117",
 )
@@ -297,7 +294,7 @@ def overlap(f: FileBuilder, place: int, shared: int) -> None:
     three_tensors(f, place, usual=("U8", [8]), size=8 - shared, begin=8 * place - shared)
 
 
-@rejects("OFF-06 OFF-07", "OFF_OVERLAP OFF_HOLE OFF_TRAILING", importance="high")
+@rejects("OFF-06 OFF-07", "OFF_OVERLAP OFF_HOLE OFF_TRAILING")
 def overlap_makes_up_for_unused_bytes(f: FileBuilder) -> None:
     """Two tensors share eight bytes, and eight others are unused, so the sizes add up."""
     f.tensor("a", "F32", [2])
@@ -332,27 +329,19 @@ def _places(*, last: bool = True, **values: int) -> dict[str, tuple[int, int]]:
     }
 
 
-@rejects(
-    "OFF-05", "OFF_SIZE_MISMATCH", importance="critical", bugs="FB-43", over=_places(larger=3, smaller=1)
-)
+@rejects("OFF-05", "OFF_SIZE_MISMATCH", bugs="FB-43", over=_places(larger=3, smaller=1))
 def shape_alone(f: FileBuilder, length: int, place: int) -> None:
     """Only the shape of one of three tensors is wrong ($slug). The range and the file agree."""
     three_tensors(f, place, shape=[length], size=8)
 
 
-@rejects(
-    "OFF-05",
-    "OFF_SIZE_MISMATCH",
-    importance="critical",
-    bugs="FB-43 FB-55 FB-130",
-    issue="ml-explore/mlx#3363",
-)
+@rejects("OFF-05", "OFF_SIZE_MISMATCH", bugs="FB-43 FB-55 FB-130", issue="ml-explore/mlx#3363")
 def shape_of_4_mb_range_of_4_bytes(f: FileBuilder) -> None:
     """The shape requires four million bytes, but the range and the file have only four."""
     f.tensor("w", "F32", [1000, 1000], bytes(4))
 
 
-@rejects("OFF-05", "OFF_SIZE_MISMATCH", importance="critical", bugs="FB-43 FB-55", issue="ztxz16/fastllm#712")
+@rejects("OFF-05", "OFF_SIZE_MISMATCH", bugs="FB-43 FB-55", issue="ztxz16/fastllm#712")
 def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
     """The shape requires 1 KiB, but the range and the file have 48 KiB.
 
@@ -364,7 +353,6 @@ def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
 @rejects(
     "OFF-05",
     "OFF_SIZE_MISMATCH OFF_HOLE OFF_TRAILING OFF_OVERLAP OFF_OUT_OF_BOUNDS",
-    importance="critical",
     bugs="FB-43",
     over=_places(larger=4, smaller=-4),
 )
@@ -380,7 +368,7 @@ def range_shifted(f: FileBuilder, value: int) -> None:
 
 
 @rejects("OFF-06", "OFF_OVERLAP", importance="critical", over=_places(larger=1, last=False))
-@rejects("OFF-04", "OFF_OUT_OF_BOUNDS", importance="critical", over={"larger-last": (1, 2)})
+@rejects("OFF-04", "OFF_OUT_OF_BOUNDS", over={"larger-last": (1, 2)})
 @rejects("OFF-07", "OFF_HOLE", importance="critical", over=_places(smaller=-1, last=False))
 @rejects("OFF-08", "OFF_TRAILING", importance="critical", over={"smaller-last": (-1, 2)})
 def shape_and_range(f: FileBuilder, more: int, place: int) -> None:
@@ -391,8 +379,8 @@ def shape_and_range(f: FileBuilder, more: int, place: int) -> None:
     three_tensors(f, place, shape=[2 + more], size=8, end=8 * place + 8 + 4 * more)
 
 
-@rejects("OFF-05 OFF-08", ANY, importance="critical", over=_places(larger=1))
-@rejects("OFF-05 OFF-04", ANY, importance="critical", over=_places(smaller=-1))
+@rejects("OFF-05 OFF-08", ANY, over=_places(larger=1))
+@rejects("OFF-05 OFF-04", ANY, over=_places(smaller=-1))
 def shape_and_file(f: FileBuilder, more: int, place: int) -> None:
     """The shape of one of three tensors and the file are both four bytes too large or too small: $slug.
 
@@ -402,8 +390,8 @@ def shape_and_file(f: FileBuilder, more: int, place: int) -> None:
     _resize(f, more)
 
 
-@rejects("OFF-05 OFF-06", ANY, importance="critical", over=_places(larger=4, last=False))
-@rejects("OFF-05 OFF-07", ANY, importance="critical", over=_places(smaller=-4, last=False))
+@rejects("OFF-05 OFF-06", ANY, over=_places(larger=4, last=False))
+@rejects("OFF-05 OFF-07", ANY, over=_places(smaller=-4, last=False))
 def range_and_file(f: FileBuilder, more: int, place: int) -> None:
     """The range of one of three tensors and the file are both four bytes too large or too small: $slug.
 
@@ -416,7 +404,6 @@ def range_and_file(f: FileBuilder, more: int, place: int) -> None:
 @rejects(
     "OFF-13 OFF-04",
     "OFF_OUT_OF_BOUNDS OFF_HOLE",
-    importance="critical",
     over=powers("2p31-less-8", "2p31", "2p32-less-8", "2p63-less-8", "2p64-plus-64"),
 )
 def position_behind_header(f: FileBuilder, value: int) -> None:
@@ -431,14 +418,14 @@ def position_behind_header(f: FileBuilder, value: int) -> None:
     pad_header(f, header)
 
 
-@rejects("OFF-04 OFF-13", "OFF_OUT_OF_BOUNDS OFF_HOLE", importance="critical")
+@rejects("OFF-04 OFF-13", "OFF_OUT_OF_BOUNDS OFF_HOLE")
 def range_at_2p53_plus_1(f: FileBuilder) -> None:
     """A range of one byte begins at 2^53 + 1, an offset that no double can represent."""
     f.tensor("a", "U8", [8])
     f.tensor("b", "U8", [1], b"", begin=2**53 + 1, end=2**53 + 2)
 
 
-@rejects("OFF-06", "OFF_OVERLAP", importance="high", over={"whole": (0, 8), "part": (4, 12)})
+@rejects("OFF-06", "OFF_OVERLAP", over={"whole": (0, 8), "part": (4, 12)})
 def last_over_first(f: FileBuilder, begin: int, end: int) -> None:
     """The third tensor in the header overlaps the first tensor: $slug.
 
@@ -449,7 +436,7 @@ def last_over_first(f: FileBuilder, begin: int, end: int) -> None:
     f.tensor("c", "U8", [8], b"", begin=begin, end=end)
 
 
-@rejects("OFF-06", "OFF_OVERLAP", importance="high")
+@rejects("OFF-06", "OFF_OVERLAP")
 def one_over_all(f: FileBuilder) -> None:
     """One tensor covers all of the data, and two others each cover half of it.
 
@@ -460,7 +447,7 @@ def one_over_all(f: FileBuilder) -> None:
     f.tensor("b", "U8", [8], b"", begin=8, end=16)
 
 
-@rejects("OFF-07", "OFF_HOLE", importance="high")
+@rejects("OFF-07", "OFF_HOLE")
 def hole_filled_with_spaces(f: FileBuilder) -> None:
     """Eight spaces between two tensors belong to neither of them.
 
@@ -471,7 +458,7 @@ def hole_filled_with_spaces(f: FileBuilder) -> None:
     f.tensor("b", "F32", [2])
 
 
-@rejects("OFF-12 OFF-11", "OFF_HOLE", importance="high", over=(4096,))
+@rejects("OFF-12 OFF-11", "OFF_HOLE", over=(4096,))
 def hole_before_aligned_last(f: FileBuilder, value: int) -> None:
     """Zeros align the last of three tensors to a multiple of $value bytes."""
     f.tensor("a", "U8", [3])
@@ -480,13 +467,7 @@ def hole_before_aligned_last(f: FileBuilder, value: int) -> None:
     f.tensor("c", "F64", [1])
 
 
-@rejects(
-    "OFF-05",
-    "OFF_SIZE_MISMATCH",
-    importance="critical",
-    bugs="FB-58 FB-130",
-    issue="https://github.com/antirez/ds4/pull/543",
-)
+@rejects("OFF-05", "OFF_SIZE_MISMATCH", bugs="FB-58 FB-130", issue="https://github.com/antirez/ds4/pull/543")
 def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
     """An F8_E4M3 tensor of 128 rows and 128 columns has only enough bytes for one row.
 
@@ -498,7 +479,6 @@ def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
 @rejects(
     "OFF-05",
     "OFF_SIZE_MISMATCH",
-    importance="critical",
     bugs="FB-89",
     over={"f32-as-bytes": ("F32", [8, 8], 64), "i64-as-halves": ("I64", [8], 16)},
 )

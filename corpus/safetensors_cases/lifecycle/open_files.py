@@ -98,7 +98,7 @@ def tensor_kept_after_closing_and_replacing(f: LifecycleBuilder) -> None:
     f.replace(bytes(len(f.render())))
 
 
-@rejects("API-10", "API_CLOSED", importance="high")
+@rejects("API-10", "API_CLOSED")
 def use_after_closing(f: LifecycleBuilder) -> None:
     """A tensor is requested after the file has been closed."""
     open_three(f)
@@ -106,7 +106,7 @@ def use_after_closing(f: LifecycleBuilder) -> None:
     f.read("a")
 
 
-@rejects("API-10", "API_CLOSED", over={"the-same": "a", "another": "c"})
+@rejects("API-10", "API_CLOSED", importance="medium", over={"the-same": "a", "another": "c"})
 def use_after_reading_and_closing(f: LifecycleBuilder, name: str) -> None:
     """One tensor is read, the file is closed, and then $slug is requested.
 
@@ -381,7 +381,7 @@ def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) ->
     f.expect(b"\x33" * size, "new")
 
 
-@rejects("API-10", "API_CLOSED", importance="high")
+@rejects("API-10", "API_CLOSED")
 def use_after_reading_all_and_closing(f: LifecycleBuilder) -> None:
     """All three tensors are read, the file is closed, and then the second tensor is requested again."""
     open_three(f, {"key": "value"})
@@ -390,7 +390,7 @@ def use_after_reading_all_and_closing(f: LifecycleBuilder) -> None:
     f.read("b")
 
 
-@rejects("API-10", "API_CLOSED", importance="high")
+@rejects("API-10", "API_CLOSED")
 def use_after_closing_for_the_second_time(f: LifecycleBuilder) -> None:
     """A file of one large tensor is opened, read and closed twice, and then the tensor is requested."""
     f.tensor("w", "F32", [8192])

@@ -70,12 +70,7 @@ def cheap(f: RecipeBuilder, *entries: str, data: Sequence[bytes | dict[str, Any]
     constant_cost(f)
 
 
-@rejects(
-    "FRM-06 FRM-04 LIM-02",
-    OVER_LIMIT,
-    importance="critical",
-    over={"100000001": CAP + 1, "2p40": 2**40, "2p63": 2**63},
-)
+@rejects("FRM-06 FRM-04 LIM-02", OVER_LIMIT, over={"100000001": CAP + 1, "2p40": 2**40, "2p63": 2**63})
 def claimed_header(f: RecipeBuilder, value: int) -> None:
     """A file of sixteen bytes claims a header of $value bytes, but must not cost more than its real size.
 
@@ -86,7 +81,7 @@ def claimed_header(f: RecipeBuilder, value: int) -> None:
     constant_cost(f)
 
 
-@rejects("FRM-04 LIM-02", PAST_END, importance="critical")
+@rejects("FRM-04 LIM-02", PAST_END)
 def claimed_header_at_cap(f: RecipeBuilder) -> None:
     """A file of sixteen bytes claims the largest permitted header.
 
@@ -102,7 +97,7 @@ READ = ("open", "read")
 """Steps that include a read, because some readers compare the sizes only when they read a tensor."""
 
 
-@rejects("OFF-04 LIM-02", BYTES_MISSING, importance="critical", steps=READ, over=powers("2p32", "2p40"))
+@rejects("OFF-04 LIM-02", BYTES_MISSING, steps=READ, over=powers("2p32", "2p40"))
 def claimed_tensor(f: RecipeBuilder, value: int) -> None:
     """A tensor claims $value bytes in a file of about a hundred bytes.
 
@@ -111,7 +106,7 @@ def claimed_tensor(f: RecipeBuilder, value: int) -> None:
     cheap(f, entry("w", "U8", [value], 0, value), data=[SIXTEEN])
 
 
-@rejects("OFF-05 LIM-02", "OFF_SIZE_MISMATCH", importance="critical", steps=READ, over=powers("2p32", "2p40"))
+@rejects("OFF-05 LIM-02", "OFF_SIZE_MISMATCH", steps=READ, over=powers("2p32", "2p40"))
 def claimed_shape(f: RecipeBuilder, value: int) -> None:
     """A shape has $value elements, but the range has only sixteen bytes.
 
@@ -214,7 +209,7 @@ def unaligned_behind_2p32(f: RecipeBuilder) -> None:
     f.ask("far")
 
 
-@rejects("OFF-04 LIM-02 OFF-14", BYTES_MISSING, importance="critical", steps=READ)
+@rejects("OFF-04 LIM-02 OFF-14", BYTES_MISSING, steps=READ)
 def data_shorter_by_2p32(f: RecipeBuilder) -> None:
     """The end of the range is exactly 2^32 bytes past the end of the data.
 
@@ -224,7 +219,7 @@ def data_shorter_by_2p32(f: RecipeBuilder) -> None:
     cheap(f, entry("w", "U8", [2**32 + 8], 0, 2**32 + 8), data=[FAR])
 
 
-@rejects("OFF-08 OFF-14", "OFF_TRAILING OFF_HOLE", importance="high")
+@rejects("OFF-08 OFF-14", "OFF_TRAILING OFF_HOLE")
 def data_longer_by_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes follow the last tensor.
 
@@ -234,7 +229,7 @@ def data_longer_by_2p32(f: RecipeBuilder) -> None:
     cheap(f, entry("w", "F32", [2], 0, 8), data=[FAR, {"zeros": 2**32}])
 
 
-@rejects("OFF-07 OFF-14", "OFF_HOLE", importance="high")
+@rejects("OFF-07 OFF-14", "OFF_HOLE")
 def hole_of_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes between two tensors belong to neither of them."""
     second = entry("b", "F32", [2], 2**32 + 8, 2**32 + 16)
@@ -250,7 +245,7 @@ def one_byte_short(f: RecipeBuilder, value: int) -> None:
     cheap(f, entry("w", "U8", [value], 0, value), data=[{"zeros": value - 1}])
 
 
-@rejects("OFF-08 LIM-07", "OFF_TRAILING OFF_HOLE", over=powers("2p32", "2p40"))
+@rejects("OFF-08 LIM-07", "OFF_TRAILING OFF_HOLE", importance="medium", over=powers("2p32", "2p40"))
 def one_byte_more(f: RecipeBuilder, value: int) -> None:
     """One byte follows a tensor of $value bytes."""
     cheap(f, entry("w", "U8", [value], 0, value), data=[{"zeros": value + 1}])
@@ -436,7 +431,7 @@ def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@rejects("LIM-05 OFF-06", "OFF_OVERLAP", importance="critical", over=(1000, 100_000, 1_000_000), bugs="FB-01")
+@rejects("LIM-05 OFF-06", "OFF_OVERLAP", over=(1000, 100_000, 1_000_000), bugs="FB-01")
 def names_on_one_range(f: RecipeBuilder, value: int) -> None:
     """$value names share one range of half a megabyte.
 

@@ -205,7 +205,7 @@ def long_name(f: RecipeBuilder, value: int) -> None:
     counted_byte(f)
 
 
-@rejects("OFF-04 LIM-09", BYTES_MISSING, steps=READ, over=SMALL_AND_LARGE)
+@rejects("OFF-04 LIM-09", BYTES_MISSING, importance="medium", steps=READ, over=SMALL_AND_LARGE)
 def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
     """The range of a tensor ends one byte past the data, and its name fills a header of $value bytes.
 

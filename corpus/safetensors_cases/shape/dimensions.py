@@ -253,7 +253,6 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
 @rejects(
     "OFF-05 SHP-07",
     "ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
-    importance="critical",
     over={
         "2p64": (str(2**64), 0),
         "2p64-plus-2": (str(2**64 + 2), 8),
@@ -264,7 +263,6 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
 @rejects(
     "OFF-05 SHP-07 API-14",
     "ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
-    importance="critical",
     over={"400-digits": ("1" * 400, 0)},
     bugs="FB-116",
 )
@@ -359,7 +357,6 @@ def spelling_outside_json(f: FileBuilder, value: Spelled) -> None:
 @rejects(
     "OFF-05 SHP-07",
     "ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
-    importance="critical",
     over={
         "2p64-middle": (f"[2,{2**64},3]", 0),
         "2p64-last": (f"[2,{2**64}]", 0),
@@ -429,7 +426,7 @@ def large_product_beside_zero(f: FileBuilder, value: tuple[str, list[int]]) -> N
     f.tensor("w", *value)
 
 
-@rejects("OFF-05 SHP-11", "OFF_SIZE_MISMATCH", importance="critical", over=(4, 8))
+@rejects("OFF-05 SHP-11", "OFF_SIZE_MISMATCH", over=(4, 8))
 def dimension_behind_ones(f: FileBuilder, value: int) -> None:
     """A dimension of 2 follows $value other dimensions, and the range fits only without that last dimension.
 

@@ -245,7 +245,7 @@ def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     ask_numbers(f, *index)
 
 
-@rejects("API-09", OUT, importance="high", over={"0": (0,), "minus-1": (-1,), "0-behind-row": (1, 0)})
+@rejects("API-09", OUT, over={"0": (0,), "minus-1": (-1,), "0-behind-row": (1, 0)})
 def integer_in_dimension_of_0(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A dimension without elements is indexed with an integer: $slug."""
     ask_numbers(f, *index, shape=[3, 0] if len(index) == 2 else [0, 3])
@@ -259,13 +259,15 @@ MANY: Indices = {
 }
 
 
-@rejects("API-07", OUT, importance="high", over=MANY)
+@rejects("API-07", OUT, over=MANY)
 def too_many(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The request has three indices for two dimensions: $slug."""
     ask_numbers(f, *index)
 
 
-@rejects("API-07", OUT, over={"integer": (0,), "range": (S(None),), "empty-range": (S(0, 0),)})
+@rejects(
+    "API-07", OUT, importance="medium", over={"integer": (0,), "range": (S(None),), "empty-range": (S(0, 0),)}
+)
 def scalar_index(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The request has an index for a scalar, which has no dimensions: $slug."""
     f.tensor("t", "I16", [])
@@ -284,7 +286,7 @@ WRONG: Indices = {
 }
 
 
-@rejects("API-07", NOT_OFFERED, over=WRONG)
+@rejects("API-07", NOT_OFFERED, importance="medium", over=WRONG)
 def no_index(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The request contains something that no array library accepts as an index: $slug."""
     ask_numbers(f, *index)
@@ -298,7 +300,7 @@ ZERO: Indices = {
 }
 
 
-@rejects("API-07 API-09", NOT_OFFERED, importance="high", over=ZERO)
+@rejects("API-07 API-09", NOT_OFFERED, over=ZERO)
 def step_of_0(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The request has a range with a step of 0, which would never end: $slug."""
     ask_numbers(f, *index)
@@ -351,7 +353,7 @@ def positions(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     f.ask("t", *index)
 
 
-@rejects("API-07 API-09", OUT, importance="high", over={"size": [0, 4], "far": [2**40], "before": [-5]})
+@rejects("API-07 API-09", OUT, over={"size": [0, 4], "far": [2**40], "before": [-5]})
 def list_outside(f: SliceBuilder, value: list[int]) -> None:
     """The index is a list with a position outside the dimension: $slug."""
     ask_numbers(f, value)
@@ -385,7 +387,7 @@ def unknown_name_like_the_only_one(f: SliceBuilder) -> None:
     f.ask("layers.0.weight")
 
 
-@rejects("API-07", NOT_OFFERED)
+@rejects("API-07", NOT_OFFERED, importance="medium")
 def no_index_two_ellipses_of_three_dimensions(f: SliceBuilder) -> None:
     """The index for three dimensions has an integer and two ellipses around a range."""
     ask_numbers(f, 0, ..., S(0, 1), ..., shape=[2, 3, 5])

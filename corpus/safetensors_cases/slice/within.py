@@ -374,7 +374,7 @@ INSIDE = {
 }
 
 
-@rejects("API-08", NOT_OFFERED, importance="high", over=INSIDE)
+@rejects("API-08", NOT_OFFERED, over=INSIDE)
 def packed_inside_byte(f: SliceBuilder, part: Part) -> None:
     """The request selects a part of a packed tensor that starts or ends inside a byte: $slug."""
     _ask(f, part)
@@ -392,7 +392,7 @@ def packed_beyond(f: SliceBuilder, part: Part) -> None:
     _ask(f, part)
 
 
-@rejects("API-09", OUT, importance="high")
+@rejects("API-09", OUT)
 def packed_integer_outside(f: SliceBuilder) -> None:
     """The request selects row 4 of a packed tensor that has only rows 0 to 3."""
     _ask(f, Part("F4", [4, 4], (4,)))
@@ -410,7 +410,7 @@ def packed_step(f: SliceBuilder, part: Part) -> None:
     _ask(f, part)
 
 
-@rejects("API-08", NOT_OFFERED, importance="high")
+@rejects("API-08", NOT_OFFERED)
 def packed_step_inside_byte(f: SliceBuilder) -> None:
     """The request selects every second element of a packed tensor, where two elements share each byte."""
     _ask(f, Part("F4", [8], (S(0, 8, 2),)))

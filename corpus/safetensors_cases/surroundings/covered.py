@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from safetensors_corpus.author.case import ACCEPT, CaseFunction, Importance, Reject, register
+from safetensors_corpus.author.case import ACCEPT, IMPORTANCE, CaseFunction, Reject, register
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.steps import KINDS
 
@@ -18,13 +18,6 @@ from .tensor_faults import FAULTS
 from .tensors import TENSORS
 
 AREA = "surroundings"
-IMPORTANCE: dict[str, Importance] = {
-    **dict.fromkeys(("FRM-02", "FRM-04", "FRM-05", "OFF-01", "OFF-03", "OFF-04", "OFF-05"), "critical"),
-    **dict.fromkeys(("OFF-06", "OFF-07", "OFF-08", "OFF-09", "OFF-12", "HDR-09", "HDR-10"), "high"),
-    **dict.fromkeys(("HDR-11", "HDR-12", "FRM-07", "SHP-03", "SHP-04"), "high"),
-    "SHP-05": "critical",
-}
-"""Broken rule -> importance of rejecting the file. All other rules have medium importance."""
 ONCE = (
     "length-",
     "metadata-",

@@ -138,14 +138,19 @@ def packed_part_of_a_byte(f: WriteBuilder, code: str) -> None:
     f.tensor("t", code, [3], bytes(3 * DTYPE_BITS[code] // 8 + 1), nbytes=3 * DTYPE_BITS[code] // 8 + 1)
 
 
-@rejects("WRT-09", "WRT_UNSUPPORTED_DTYPE", importance="high", over=TYPES)
+@rejects("WRT-09", "WRT_UNSUPPORTED_DTYPE", over=TYPES)
 def element_type(f: WriteBuilder, code: str) -> None:
     """The elements have the type $slug, for which the format has no code."""
     f.tensor("t", code, [2], bytes(64))
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-09 WRT-19", "WRT_UNSUPPORTED_DTYPE", over={k: TYPES[k] for k in ("complex128", "object")})
+@rejects(
+    "WRT-09 WRT-19",
+    "WRT_UNSUPPORTED_DTYPE",
+    importance="medium",
+    over={k: TYPES[k] for k in ("complex128", "object")},
+)
 def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
     """The last of three tensors has elements of the type $slug, for which the format has no code.
 
@@ -157,7 +162,7 @@ def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-09 WRT-19 WRT-14", "WRT_UNSUPPORTED_DTYPE", importance="high", bugs="FB-77")
+@rejects("WRT-09 WRT-19 WRT-14", "WRT_UNSUPPORTED_DTYPE", bugs="FB-77")
 def element_type_over_an_old_file(f: WriteBuilder) -> None:
     """Elements of an unsupported type are saved over a valid file, which must stay unchanged."""
     f.target = "file"

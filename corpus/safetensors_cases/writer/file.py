@@ -210,21 +210,21 @@ def too_much(f: WriteBuilder) -> None:
     f.tensor("b", "U8", [PAGES], b"\x07" * PAGES)
 
 
-@rejects("WRT-19", "IO_ERROR", importance="high")
+@rejects("WRT-19", "IO_ERROR")
 def disk_full(f: WriteBuilder) -> None:
     """The disk becomes full during a save, and the target must not be a partial file."""
     too_much(f)
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-19", "IO_ERROR", level="should")
+@rejects("WRT-19", "IO_ERROR", importance="medium", level="should")
 def disk_full_leaves_nothing(f: WriteBuilder) -> None:
     """The disk becomes full during a save, and the writer must remove its temporary file."""
     too_much(f)
     f.properties = ["one-file"]
 
 
-@rejects("WRT-19 WRT-14", "IO_ERROR", importance="high", bugs="FB-77")
+@rejects("WRT-19 WRT-14", "IO_ERROR", bugs="FB-77")
 def disk_full_over_an_old_file(f: WriteBuilder) -> None:
     """The disk becomes full while an old file is being replaced, and the old file must stay unchanged."""
     _over(f, "file")
@@ -232,7 +232,7 @@ def disk_full_over_an_old_file(f: WriteBuilder) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-19 WRT-14", "IO_ERROR", importance="high")
+@rejects("WRT-19 WRT-14", "IO_ERROR")
 def disk_full_behind_a_link(f: WriteBuilder) -> None:
     """The disk becomes full during a save to a symbolic link, and the link and the old file must stay."""
     _over(f, "link")
@@ -333,7 +333,6 @@ def name_of_a_thousand_letters(f: WriteBuilder) -> None:
 @rejects(
     "WRT-06",
     "WRT_BAD_NAME MET_NOT_MAP",
-    importance="high",
     issue="safetensors/safetensors#849",
     bugs="FB-26",
     over={"alone": None, "with-empty-metadata": {}, "with-metadata": {"key": "value"}},
@@ -347,7 +346,7 @@ def reserved_name(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
     f.metadata(metadata)
 
 
-@rejects("WRT-06", "WRT_BAD_NAME", importance="high")
+@rejects("WRT-06", "WRT_BAD_NAME")
 def reserved_name_last_of_three(f: WriteBuilder) -> None:
     """The third of three tensors has the reserved name."""
     f.tensor("a")
@@ -355,7 +354,7 @@ def reserved_name_last_of_three(f: WriteBuilder) -> None:
     f.tensor(RESERVED)
 
 
-@rejects("WRT-06", "WRT_BAD_NAME")
+@rejects("WRT-06", "WRT_BAD_NAME", importance="medium")
 def reserved_name_without_elements(f: WriteBuilder) -> None:
     """An empty tensor has the reserved name."""
     f.tensor(RESERVED, "F32", [0])
@@ -392,7 +391,7 @@ def name_with_lone_surrogate_last_of_three(f: WriteBuilder) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects("HDR-09 WRT-01", "HDR_DUP_KEY WRT_BAD_NAME")
+@rejects("HDR-09 WRT-01", "HDR_DUP_KEY WRT_BAD_NAME", importance="medium")
 def one_name_twice(f: WriteBuilder) -> None:
     """Two tensors have the same name, which is possible if a writer accepts a list of tensors."""
     f.tensor("a", "U8", [1], b"\1")
@@ -517,7 +516,7 @@ TWICE: dict[str, tuple[tuple[str, list[int]], ...]] = {
 }
 
 
-@rejects("HDR-09 WRT-01", "HDR_DUP_KEY WRT_BAD_NAME", over=TWICE)
+@rejects("HDR-09 WRT-01", "HDR_DUP_KEY WRT_BAD_NAME", importance="medium", over=TWICE)
 def one_name_twice_in_a_list(f: WriteBuilder, value: tuple[tuple[str, list[int]], ...]) -> None:
     """Two tensors in a list have the same name, and the file has metadata: $slug."""
     for place, (code, shape) in enumerate(value):

@@ -50,6 +50,15 @@ An area is a module or a package in ``cases``. Cases that the fuzzer found decla
 """
 
 Importance = Literal["low", "medium", "high", "critical"]
+IMPORTANCE: dict[str, Importance] = {
+    **dict.fromkeys(("FRM-02", "FRM-04", "FRM-05", "FRM-06", "IDX-04", "IDX-05", "LIM-05"), "critical"),
+    **dict.fromkeys(("OFF-01", "OFF-03", "OFF-04", "OFF-05", "OFF-13", "SHP-05"), "critical"),
+    **dict.fromkeys(("API-07", "API-08", "API-09", "API-10", "DTY-05", "DTY-09", "DTY-10", "FRM-03"), "high"),
+    **dict.fromkeys(("FRM-07", "HDR-09", "HDR-10", "HDR-11", "HDR-12", "HDR-13", "IDX-07", "IDX-08"), "high"),
+    **dict.fromkeys(("IDX-09", "IDX-12", "IDX-21", "OFF-06", "OFF-07", "OFF-08", "OFF-09", "OFF-12"), "high"),
+    **dict.fromkeys(("SHP-03", "SHP-04", "WRT-06", "WRT-09", "WRT-19"), "high"),
+}
+"""Broken rule -> usual importance of rejecting the input. All other rules have medium importance."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,11 @@ def accepts(rules: str, **details: Any) -> Callable[[Callable[..., None]], Calla
 
 
 def rejects(rules: str, codes: str, **details: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a case that every reader must reject, with the fault codes, of which the first is primary."""
+    """Register a case that every reader must reject, with the fault codes, of which the first is primary.
+
+    By default, the importance is that of the first rule.
+    """
+    details.setdefault("importance", IMPORTANCE.get(rules.split(maxsplit=1)[0], "medium"))
     return _register(rules, None, {"": reject(codes)}, **details)
 
 
