@@ -188,9 +188,15 @@ def _field(name: str, text: str | Callable[[Tensor], str] | None) -> Act:
     return lambda made: made.subject.fields.update({name: text(made.subject) if callable(text) else text})
 
 
-def _offsets(form: Callable[[int, int], str], name: str = "data_offsets") -> Act:
-    """Write the two offsets as ``form`` spells them, in a field called ``name``."""
-    return lambda made: made.subject.fields.update({"data_offsets": None, name: form(*made.range)})
+def _offsets(text: str, name: str = "data_offsets", begin: int = 0, end: int = 0) -> Act:
+    """Write ``text`` in a field called ``name``, with the offsets plus ``begin`` and ``end`` as A and B."""
+
+    def write(made: Scene) -> None:
+        a, b = made.range
+        spelled = text.replace("A", str(a + begin)).replace("B", str(b + end))
+        made.subject.fields.update({"data_offsets": None, name: spelled})
+
+    return write
 
 
 def _twice(name: str, other: Callable[[Tensor], str]) -> Act:
@@ -276,10 +282,7 @@ FAULTS = {
         _at_end(lambda f: f.gap(64 - f.position % 64)),
     ),
     "overlap-of-one": _fault(
-        "a range that begins on the last byte of the previous range",
-        OVERLAP,
-        _overlap_of_one,
-        BEHIND,
+        "a range that begins on the last byte of the previous range", OVERLAP, _overlap_of_one, BEHIND
     ),
     "overlap-of-all": _fault("the same range as the previous tensor", OVERLAP, _overlap_of_all, BEHIND),
     "backwards": _fault(
@@ -333,7 +336,7 @@ FAULTS = {
     "end-2p64-behind": _fault(
         "a range whose end offset is 2^64 too high",
         ("OFF-02 OFF-04", f"ENT_BAD_INTEGER {LAYOUT} OFF_BAD_PAIR"),
-        _offsets(lambda a, b: f"[{a},{b + (1 << 64)}]"),
+        _offsets("[A,B]", end=1 << 64),
     ),
     "dim-one-more": _fault(
         "a dimension that is one larger than the range allows", SIZE, _dimension(lambda dim, _: dim + 1), DIMS
@@ -416,22 +419,18 @@ FAULTS = {
         {"size": ("one",)},
     ),
     "shape-null": _fault("null as the shape", NO_SHAPE, _field("shape", "null")),
-    "begin-negative": _fault(
-        "a negative begin offset", OFFSET_SPELLED, _offsets(lambda a, b: f"[-{a + 1},{b}]")
-    ),
+    "begin-negative": _fault("a negative begin offset", OFFSET_SPELLED, _offsets("[-A,B]", begin=1)),
     "begin-minus-zero": _fault(
-        "a begin offset of minus zero", ("OFF-02", INTEGER), _offsets(lambda _, b: f"[-0,{b}]"), AT_START
+        "a begin offset of minus zero", ("OFF-02", INTEGER), _offsets("[-0,B]"), AT_START
     ),
-    "end-with-half": _fault(
-        "an end offset with the fraction .5", OFFSET_SPELLED, _offsets(lambda a, b: f"[{a},{b}.5]")
-    ),
-    "end-as-text": _fault("an end offset inside a string", OFFSET, _offsets(lambda a, b: f'[{a},"{b}"]')),
-    "begin-null": _fault("null as the begin offset", OFFSET, _offsets(lambda _, b: f"[null,{b}]")),
-    "offsets-nested": _fault("offsets inside another array", PAIR, _offsets(lambda a, b: f"[[{a},{b}]]")),
+    "end-with-half": _fault("an end offset with the fraction .5", OFFSET_SPELLED, _offsets("[A,B.5]")),
+    "end-as-text": _fault("an end offset inside a string", OFFSET, _offsets('[A,"B"]')),
+    "begin-null": _fault("null as the begin offset", OFFSET, _offsets("[null,B]")),
+    "offsets-nested": _fault("offsets inside another array", PAIR, _offsets("[[A,B]]")),
     "offsets-booleans": _fault(
         "false and true in place of the offsets zero and one",
         OFFSET,
-        _offsets(lambda *_: "[false,true]"),
+        _offsets("[false,true]"),
         {"size": ("one",), "dtype": ("u8", "f8"), **AT_START},
     ),
     "offsets-from-file": Topic(
@@ -440,11 +439,9 @@ FAULTS = {
         lambda row: "OFF-07 OFF-04" if any(t.data for t in scene(row).tensors) else "OFF-09 OFF-07 OFF-04",
         "OFF_HOLE OFF_OUT_OF_BOUNDS",
     ),
-    "third-offset": _fault("a range of three offsets", PAIR, _offsets(lambda a, b: f"[{a},{b},{b}]")),
-    "single-offset": _fault("a range of one offset", PAIR, _offsets(lambda _, b: f"[{b}]")),
-    "offsets-object": _fault(
-        "offsets as an object", PAIR, _offsets(lambda a, b: f'{{"begin":{a},"end":{b}}}')
-    ),
+    "third-offset": _fault("a range of three offsets", PAIR, _offsets("[A,B,B]")),
+    "single-offset": _fault("a range of one offset", PAIR, _offsets("[B]")),
+    "offsets-object": _fault("offsets as an object", PAIR, _offsets('{"begin":A,"end":B}')),
     "no-dtype": _fault("a missing dtype", MISSING, _field("dtype", None)),
     "no-shape": _fault("a missing shape", MISSING, _field("shape", None)),
     "no-offsets": _fault(
@@ -452,14 +449,10 @@ FAULTS = {
     ),
     "dtype-misnamed": _fault("a dtype field named Dtype", SPELLED, _misspelled("dtype", "Dtype")),
     "offsets-renamed": _fault(
-        "a data_offsets field named offsets",
-        ("ENT-03", MISSPELLED),
-        _offsets(lambda a, b: f"[{a},{b}]", "offsets"),
+        "a data_offsets field named offsets", ("ENT-03", MISSPELLED), _offsets("[A,B]", "offsets")
     ),
     "offsets-camel": _fault(
-        "a data_offsets field named dataOffsets",
-        SPELLED_OR_MISSING,
-        _offsets(lambda a, b: f"[{a},{b}]", "dataOffsets"),
+        "a data_offsets field named dataOffsets", SPELLED_OR_MISSING, _offsets("[A,B]", "dataOffsets")
     ),
     "field-and-space": _fault(
         "a dtype field whose name ends with a space", SPELLED_OR_MISSING, _misspelled("dtype", "dtype ")
@@ -479,9 +472,7 @@ FAULTS = {
     "dtype-unknown": _fault("a dtype that does not exist", DTYPE, _dtype(lambda _: "F33")),
     "dtype-lower": _fault("a dtype in lower case", DTYPE, _dtype(str.lower)),
     "dtype-bare": _fault(
-        "a dtype without quotes",
-        ("HDR-07", "HDR_NOT_JSON DTY_BAD_TYPE"),
-        _field("dtype", lambda t: t.dtype),
+        "a dtype without quotes", ("HDR-07", "HDR_NOT_JSON DTY_BAD_TYPE"), _field("dtype", lambda t: t.dtype)
     ),
     "dtype-wide": _fault(
         "a dtype with a fullwidth first letter",
