@@ -97,21 +97,21 @@ def all_codes_in_one_file(f: FileBuilder) -> None:
         "f6-e3m2-2x6": ("F6_E3M2", [2, 6]),
     },
 )
-def packed(f: FileBuilder, value: tuple[str, list[int]]) -> None:
+def packed(f: FileBuilder, dtype: str, shape: list[int]) -> None:
     """Packed elements fill whole bytes: $slug.
 
     The shape counts elements, not the bytes or pairs in which they are stored.
     """
-    f.tensor("w", *value)
+    f.tensor("w", dtype, shape)
 
 
 @accepts(
     "DTY-12 DTY-09",
     over={"f4-2x1": ("F4", [2, 1]), "f4-2x3": ("F4", [2, 3]), "f6-e2m3-4x3": ("F6_E2M3", [4, 3])},
 )
-def packed_rows_share_bytes(f: FileBuilder, value: tuple[str, list[int]]) -> None:
+def packed_rows_share_bytes(f: FileBuilder, dtype: str, shape: list[int]) -> None:
     """Packed elements fill whole bytes in total, but a single row does not: $slug."""
-    f.tensor("w", *value)
+    f.tensor("w", dtype, shape)
 
 
 PART_OF_A_BYTE = {
@@ -134,12 +134,12 @@ PART_OF_A_BYTE = {
 
 
 @rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", over=PART_OF_A_BYTE)
-def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
+def part_of_a_byte(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
     """The last packed element ends inside a byte, and the range is rounded: $slug.
 
     Integer division discards the missing bits, so the size and the range seem to agree.
     """
-    sized(f, *value)
+    sized(f, dtype, shape, size)
 
 
 @rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", over=PLACES)
@@ -159,13 +159,13 @@ def part_of_a_byte_among_three(f: FileBuilder, value: int) -> None:
         "f6-e3m2-8-one-per-byte": ("F6_E3M2", [8], 8),
     },
 )
-def packed_sized_otherwise(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
+def packed_sized_otherwise(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
     """The range of a packed tensor matches a different way of counting elements: $slug.
 
     Some frameworks store two F4 elements in one byte and report the shape of that storage. The shape in a
     file counts the elements themselves.
     """
-    sized(f, *value)
+    sized(f, dtype, shape, size)
 
 
 UNKNOWN = {
@@ -391,6 +391,6 @@ PART_OF_A_BYTE_BY_RANK = {
 
 
 @rejects("DTY-09", "DTY_SUBBYTE OFF_SIZE_MISMATCH", over=PART_OF_A_BYTE_BY_RANK)
-def part_of_a_byte_by_rank(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
+def part_of_a_byte_by_rank(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
     """The last packed element of a tensor of several dimensions ends inside a byte: $slug."""
-    sized(f, *value)
+    sized(f, dtype, shape, size)

@@ -125,12 +125,12 @@ FIELD_NAME_VARIANT = {
 
 
 @rejects("ENT-05", RENAMED, over=FIELD_NAME_VARIANT)
-def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
+def field_name_variant(f: FileBuilder, plain: str, spelled: str) -> None:
     """A required field is spelled differently: $slug.
 
     Some JSON libraries ignore the case of field names by default.
     """
-    renamed_field(f, *value)
+    renamed_field(f, plain, spelled)
 
 
 @chooses("rare-ignored-values", options=RARE, over={"long-string": {"x": '"' + "y" * 30_000 + '"'}})

@@ -20,10 +20,6 @@ OVER_LIMIT = "FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF"
 PAST_END = "FRM_HEADER_PAST_EOF FRM_HEADER_OVER_LIMIT"
 NOT_THERE = "FRM_HEADER_PAST_EOF HDR_NOT_JSON"
 COUNTED_WRONG = "HDR_BAD_PADDING HDR_NOT_JSON HDR_NOT_UTF8 OFF_OUT_OF_BOUNDS"
-SHORT_PICKLE = b"\x93."
-"""Two pickle opcodes that push an object and stop."""
-PIECES = (65_536, 100_000, 131_072)
-"""Common sizes of buffers and of a reader's first read."""
 LENGTHS = (*range(65_527, 65_538), *range(99_991, 100_010), *range(131_063, 131_074))
 """Header lengths from nine bytes below each size to one byte above it. For 100,000, the size
 that a real reader uses, the lengths extend to nine bytes above it.
@@ -425,7 +421,7 @@ def header_cut_by_one_byte_of(f: FileBuilder, value: int) -> None:
     f.cut = 1
 
 
-@rejects("OFF-04 LIM-10", "OFF_OUT_OF_BOUNDS", importance="high", over=PIECES)
+@rejects("OFF-04 LIM-10", "OFF_OUT_OF_BOUNDS", importance="high", over=(65_536, 100_000, 131_072))
 def data_cut_behind_header_of(f: FileBuilder, value: int) -> None:
     """The prefix and the header exactly fill a first read of $value bytes, and the data is one byte short."""
     _byte_tensor(f, value - 8)
@@ -463,7 +459,7 @@ def length_is_short_pickle(f: FileBuilder) -> None:
 
     A program that tries one format after another stops at the wrong format and misreads the file.
     """
-    _byte_tensor(f, int.from_bytes(SHORT_PICKLE, "little"))
+    _byte_tensor(f, int.from_bytes(b"\x93.", "little"))
 
 
 @accepts(

@@ -137,16 +137,16 @@ LATER = {
 
 
 @chooses("remote-answer", codes="IO_ERROR", importance="high", over=UNUSUAL)
-def answer(f: RemoteBuilder, value: tuple[Behaviour, str]) -> None:
+def answer(f: RemoteBuilder, behaviour: Behaviour, size: str) -> None:
     """The server answers in an unusual way: $slug."""
-    f.server, size = value
+    f.server = behaviour
     three(f, size)
 
 
 @chooses("remote-answer", codes="IO_ERROR", importance="high", over=LATER)
-def later_answer(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
+def later_answer(f: RemoteBuilder, behaviour: Behaviour, size: str, after: int) -> None:
     """The server answers correctly at first, and then in an unusual way: $slug."""
-    f.server, size, f.after = value
+    f.server, f.after = behaviour, after
     three(f, size)
 
 
@@ -192,9 +192,9 @@ GONE: dict[str, tuple[Behaviour, str, int]] = {
 
 
 @chooses("remote-answer", codes="IO_ERROR", importance="high", over=GONE)
-def failing_later(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
+def failing_later(f: RemoteBuilder, behaviour: Behaviour, size: str, after: int) -> None:
     """The server answers correctly at first and then fails: $slug."""
-    f.server, size, f.after = value
+    f.server, f.after = behaviour, after
     three(f, size)
 
 

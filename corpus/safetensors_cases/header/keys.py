@@ -301,9 +301,9 @@ FIELD_NAME_LIKE = {
 
 
 @rejects("ENT-05 HDR-19", "ENT_MISSING_FIELD ENT_UNKNOWN_FIELD", over=FIELD_NAME_LIKE)
-def field_name_like(f: FileBuilder, value: tuple[str, str]) -> None:
+def field_name_like(f: FileBuilder, plain: str, spelled: str) -> None:
     """The name of a required field is correct only after normalising or case folding: $slug."""
-    renamed_field(f, *value)
+    renamed_field(f, plain, spelled)
 
 
 @rejects("MET-05 HDR-19", "ENT_MISSING_FIELD ENT_UNKNOWN_FIELD")

@@ -482,9 +482,9 @@ def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
     bugs="FB-89",
     over={"f32-as-bytes": ("F32", [8, 8], 64), "i64-as-halves": ("I64", [8], 16)},
 )
-def quarter_of_shape(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
+def quarter_of_shape(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
     """The range and the file contain a quarter of the bytes that the shape requires: $slug.
 
     To code that assumes a fixed element width, the size seems right because it fits another dtype.
     """
-    sized(f, *value)
+    sized(f, dtype, shape, size)

@@ -308,14 +308,14 @@ def _filled(f: RecipeBuilder, fill: Filling, size: int) -> None:
 
 @accepts("LIM-01 LIM-03 LIM-04 LIM-08", importance="high", over=FILLED)
 @accepts("LIM-01 LIM-03 LIM-04", importance="high", heavy=True, over=SLOW)
-def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
+def filled_with(f: RecipeBuilder, fill: Filling, size: int) -> None:
     """The header is large and valid: $slug.
 
     The cost of reading such a header must grow in proportion to its size. The cost grows faster if a reader
     looks up each name in a list of all others or copies the rest of the text for each token. The cost is too
     high if a reader keeps an object of a kilobyte for each entry.
     """
-    _filled(f, *value)
+    _filled(f, fill, size)
 
 
 @chooses(
@@ -329,13 +329,13 @@ def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
         "metadata-string-50mb": (metadata_string, 50 * MEGABYTE),
     },
 )
-def filled_with_more(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
+def filled_with_more(f: RecipeBuilder, fill: Filling, size: int) -> None:
     """The header is larger than what every reader must accept, but within the official cap: $slug.
 
     Rejecting this header because of its length costs nothing. Reading the header must not cost more per byte
     than reading a smaller one.
     """
-    _filled(f, *value)
+    _filled(f, fill, size)
 
 
 OVER_CAP = {

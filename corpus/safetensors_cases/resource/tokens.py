@@ -67,10 +67,10 @@ NESTED_AND_NEVER_CLOSED = {
 
 
 @rejects("HDR-07 HDR-16 LIM-08", NEVER_CLOSED, importance="critical", over=NESTED_AND_NEVER_CLOSED)
-def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
+def nested_and_never_closed(f: RecipeBuilder, text: str, count: int) -> None:
     """An unknown field opens arrays or objects and never closes them: $slug."""
     f.header(OPEN_ENTRY)
-    _repeated(f, *value)
+    _repeated(f, text, count)
     f.data(b"*")
     linear_cost(f)
 

@@ -13,8 +13,6 @@ from safetensors_corpus.author.file import FileBuilder, pattern
 from safetensors_corpus.author.parts import PLACES, powers, rare, three_tensors
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-Spelled = tuple[str, int]
-"""JSON text of the shape, and number of bytes in the file."""
 MAX = 2**64 - 1
 SCALARS = ("U8", "F16", "F32", "C64")
 LARGE = powers("2p48-plus-1", "2p53", "2p53-plus-1", "2p63-less-1", "2p63", "2p64-less-1")
@@ -192,9 +190,9 @@ OF_OTHER_TYPE = {
 
 
 @rejects("SHP-01", "SHP_BAD_TYPE", over=OF_OTHER_TYPE)
-def of_other_type(f: FileBuilder, value: Spelled) -> None:
+def of_other_type(f: FileBuilder, text: str, size: int) -> None:
     """The shape is not an array of integers: $slug."""
-    _raw(f, *value)
+    _raw(f, text, size)
 
 
 NUMBER_SPELLED = {
@@ -209,13 +207,13 @@ NUMBER_SPELLED = {
 
 
 @rejects("SHP-02", "ENT_BAD_INTEGER", ahead={"half": "SHP-01"}, over=NUMBER_SPELLED)
-def number_spelled(f: FileBuilder, value: Spelled) -> None:
+def number_spelled(f: FileBuilder, text: str, size: int) -> None:
     """A dimension is a number that is not written as a plain integer: $slug.
 
     Parsers that turn every number into a double do not notice the difference, but other parsers reject the
     number.
     """
-    _raw(f, *value)
+    _raw(f, text, size)
 
 
 @rejects(
@@ -225,13 +223,13 @@ def number_spelled(f: FileBuilder, value: Spelled) -> None:
     over={"1": ("[-1]", 4), "2": ("[-2]", 8), "1-times-2": ("[-1,-2]", 8), "2-in-last-place": ("[1,-2]", 8)},
     bugs="FB-54 FB-67 FB-117",
 )
-def negative(f: FileBuilder, value: Spelled) -> None:
+def negative(f: FileBuilder, text: str, size: int) -> None:
     """A dimension is negative: minus $slug.
 
     The product of two negative dimensions can match the range. A single negative dimension may act as a
     wildcard or wrap around.
     """
-    _raw(f, *value)
+    _raw(f, text, size)
 
 
 NUMBER_OUTSIDE_JSON = {
@@ -324,13 +322,13 @@ SPELLING = {
 
 
 @rejects("SHP-02", "ENT_BAD_INTEGER", ahead={"nearly-two": "SHP-01"}, over=SPELLING)
-def spelling(f: FileBuilder, value: Spelled) -> None:
+def spelling(f: FileBuilder, text: str, size: int) -> None:
     """A dimension is a number that is valid in JSON but not in a shape: $slug.
 
     Converted to a double, the dimension is a whole number and fits the range, so a later check does not find
     the fault.
     """
-    _raw(f, *value, dtype="U8")
+    _raw(f, text, size, "U8")
 
 
 @rejects(
@@ -349,9 +347,9 @@ def spelling(f: FileBuilder, value: Spelled) -> None:
         "wide-digit": ("[\uff12]", 2),
     },
 )
-def spelling_outside_json(f: FileBuilder, value: Spelled) -> None:
+def spelling_outside_json(f: FileBuilder, text: str, size: int) -> None:
     """A dimension is not a valid JSON number: $slug."""
-    _raw(f, *value, dtype="U8")
+    _raw(f, text, size, "U8")
 
 
 @rejects(
@@ -364,12 +362,12 @@ def spelling_outside_json(f: FileBuilder, value: Spelled) -> None:
         "2p96-plus-2": (f"[{2**96 + 2}]", 2),
     },
 )
-def too_large(f: FileBuilder, value: Spelled) -> None:
+def too_large(f: FileBuilder, text: str, size: int) -> None:
     """A dimension requires more than 64 bits: $slug.
 
     The low 64 bits of the dimension match the size of the range.
     """
-    _raw(f, *value, dtype="U8")
+    _raw(f, text, size, "U8")
 
 
 MINUS = {
@@ -380,9 +378,9 @@ MINUS = {
 
 
 @rejects("SHP-01", "ENT_BAD_INTEGER", importance="critical", over=MINUS)
-def minus(f: FileBuilder, value: Spelled) -> None:
+def minus(f: FileBuilder, text: str, size: int) -> None:
     """A dimension is negative, and wrapping or multiplying makes it fit the range: minus $slug."""
-    _raw(f, *value, dtype="U8")
+    _raw(f, text, size, "U8")
 
 
 @rejects("SHP-01", "SHP_BAD_TYPE", over=PLACES)
@@ -421,9 +419,9 @@ def fifteen_digits(f: FileBuilder) -> None:
 
 
 @accepts("SHP-04 SHP-05", over={"u8": ("U8", [0, 2**30, 2**29]), "f32": ("F32", [2**20, 0, 2**30])})
-def large_product_beside_zero(f: FileBuilder, value: tuple[str, list[int]]) -> None:
+def large_product_beside_zero(f: FileBuilder, dtype: str, shape: list[int]) -> None:
     """The other dimensions of an empty tensor have a large product that fits into 64 bits: $slug."""
-    f.tensor("w", *value)
+    f.tensor("w", dtype, shape)
 
 
 @rejects("OFF-05 SHP-11", "OFF_SIZE_MISMATCH", over=(4, 8))

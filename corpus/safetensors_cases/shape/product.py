@@ -12,8 +12,6 @@ from safetensors_corpus.author.parts import PLACES, sized, three_tensors
 MAX = 2**64 - 1
 OVERFLOW = reject("SHP_OVERFLOW")
 WRAPPED = "SHP_OVERFLOW OFF_SIZE_MISMATCH"
-Sized = tuple[str, list[int], int]
-"""Dtype, dimensions, and number of bytes in the file."""
 
 
 @chooses(
@@ -77,9 +75,9 @@ EMPTY_OR_NOT = {
 
 
 @rejects("SHP-04 OFF-05", "OFF_SIZE_MISMATCH", over=EMPTY_OR_NOT)
-def empty_or_not(f: FileBuilder, value: Sized) -> None:
+def empty_or_not(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
     """The shape and the range disagree about whether the tensor is empty: $slug."""
-    sized(f, *value)
+    sized(f, dtype, shape, size)
 
 
 @rejects("SHP-05", WRAPPED, bugs="FB-05 FB-54 FB-67", issue="leejet/stable-diffusion.cpp#1876")
@@ -128,9 +126,9 @@ def product_wraps_to_zero_far_range(f: FileBuilder) -> None:
         "4-from-three": ("F32", [4194305, 4194305, 211106198978564], 16),
     },
 )
-def product_wraps_to(f: FileBuilder, value: Sized) -> None:
+def product_wraps_to(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
     """The number of elements wraps around to the size of the range: $slug."""
-    sized(f, *value)
+    sized(f, dtype, shape, size)
 
 
 BYTES_WRAP_TO = {
@@ -143,9 +141,9 @@ BYTES_WRAP_TO = {
 
 
 @rejects("SHP-05", WRAPPED, bugs="FB-05", over=BYTES_WRAP_TO)
-def bytes_wrap_to(f: FileBuilder, value: Sized) -> None:
+def bytes_wrap_to(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
     """The element count fits into 64 bits, but the byte count wraps around to the range size: $slug."""
-    sized(f, *value)
+    sized(f, dtype, shape, size)
 
 
 BITS_WRAP_TO = {
@@ -159,12 +157,12 @@ BITS_WRAP_TO = {
 
 
 @rejects("SHP-05 SHP-09", WRAPPED, over=BITS_WRAP_TO)
-def bits_wrap_to(f: FileBuilder, value: Sized) -> None:
+def bits_wrap_to(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
     """The byte count fits into 64 bits, but the bit count wraps around to the range size: $slug.
 
     Because of packed dtypes, some readers count bits, so their counts overflow at an eighth of the size.
     """
-    sized(f, *value)
+    sized(f, dtype, shape, size)
 
 
 PRODUCT_NEAR = {
@@ -195,9 +193,9 @@ def product_near(f: FileBuilder, value: list[int]) -> None:
         "8-from-2p31-plus-4-and-2": ("U8", [2**31 + 4, 2], 8),
     },
 )
-def wraps_32_bits_to(f: FileBuilder, value: Sized) -> None:
+def wraps_32_bits_to(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
     """The size matches the range only after truncation to 32 bits: $slug."""
-    sized(f, *value)
+    sized(f, dtype, shape, size)
 
 
 @rejects("OFF-05 SHP-05", "OFF_SIZE_MISMATCH SHP_OVERFLOW")
@@ -220,12 +218,12 @@ BYTES_NEAR = {
 
 
 @rejects("SHP-05 OFF-05", WRAPPED, over=BYTES_NEAR)
-def bytes_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
+def bytes_near(f: FileBuilder, dtype: str, shape: list[int]) -> None:
     """A tensor requires this number of bytes, but the file contains eight bytes of data: $slug.
 
     As a signed number, the size may be negative, which makes every comparison with it wrong.
     """
-    f.tensor("w", *value, pattern("w", 8))
+    sized(f, dtype, shape, 8)
 
 
 BITS_NEAR = {
@@ -236,9 +234,9 @@ BITS_NEAR = {
 
 
 @rejects("OFF-05 SHP-05", "OFF_SIZE_MISMATCH SHP_OVERFLOW", over=BITS_NEAR)
-def bits_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
+def bits_near(f: FileBuilder, dtype: str, shape: list[int]) -> None:
     """A tensor requires about this number of bits, but the file contains eight bytes of data: $slug."""
-    f.tensor("w", *value, pattern("w", 8))
+    sized(f, dtype, shape, 8)
 
 
 @rejects("SHP-05", WRAPPED, over=PLACES)

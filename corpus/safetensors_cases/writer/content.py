@@ -85,9 +85,9 @@ def packed_without_elements(f: WriteBuilder, code: str) -> None:
     "DTY-10 WRT-01 WRT-17 WRT-20",
     over={"f4": ("F4", [3, 4]), "f6-e2m3": ("F6_E2M3", [2, 4]), "f6-e3m2": ("F6_E3M2", [4, 4])},
 )
-def packed_matrix(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
+def packed_matrix(f: WriteBuilder, code: str, shape: list[int]) -> None:
     """A matrix has packed elements ($slug), and its shape counts elements instead of bytes or pairs."""
-    f.tensor("t", *value)
+    f.tensor("t", code, shape)
 
 
 @accepts("WRT-01 DAT-02", over={"matrix": [2, 3], "three": [2, 3, 4], "eight": [1, 2, 1, 2, 1, 2, 1, 3]})
@@ -238,10 +238,10 @@ DEEP = {"seven": ("F16", [2, 1, 3, 1, 2, 1, 2]), "ten": ("U8", [1, 1, 2, 1, 1, 3
 
 
 @accepts("WRT-01 DAT-02", over=DEEP)
-def dimensions(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
+def dimensions(f: WriteBuilder, code: str, shape: list[int]) -> None:
     """A tensor of $slug dimensions is between a matrix and a scalar, and the file has metadata."""
     f.tensor("a", "F64", [2, 2])
-    f.tensor("b", *value)
+    f.tensor("b", code, shape)
     f.tensor("c", "F32", [])
     f.metadata({"format": "pt"})
 
