@@ -202,28 +202,25 @@ def failing_later(f: RemoteBuilder, behaviour: Behaviour, size: str, after: int)
 def changed_to_other_values(f: RemoteBuilder, size: str) -> None:
     """The new file has different values in the same layout, after a $slug header."""
     three(f, size)
-    other = FileBuilder()
+    other = f.changes()
     three(other, size, b"\x33")
-    f.changes_to(other)
 
 
 @chooses("remote-file-changed", codes=CHANGED)
 def changed_to_a_longer_header(f: RemoteBuilder) -> None:
     """The new file has a longer header before the same tensors, so the old offsets point into the header."""
     three(f)
-    other = FileBuilder()
+    other = f.changes()
     other.metadata({"key": "v" * 256})
     three(other)
-    f.changes_to(other)
 
 
 @chooses("remote-file-changed", codes=CHANGED)
 def changed_to_another_order(f: RemoteBuilder) -> None:
     """The new file contains two tensors of equal size in the opposite order."""
     f.tensors("ab", "F32", [4])
-    other = FileBuilder()
+    other = f.changes()
     other.tensors("ba", "F32", [4])
-    f.changes_to(other)
 
 
 @chooses("remote-file-changed", codes=CHANGED)
@@ -234,26 +231,23 @@ def changed_to_another_dtype(f: RemoteBuilder) -> None:
     """
     f.tensor("a", "F32", [6], b"\x00\x00\x80\x3f" * 6)
     f.tensor("b", "I32", [1], b"\x01\x00\x00\x00")
-    other = FileBuilder()
+    other = f.changes()
     other.tensor("a", "I32", [6], b"\x01\x00\x00\x00" * 6)
     other.tensor("b", "F32", [1], b"\x00\x00\x80\x3f")
-    f.changes_to(other)
 
 
 @chooses("remote-file-changed", codes=CHANGED)
 def changed_to_a_shorter_file(f: RemoteBuilder) -> None:
     """The new file contains only the first tensor of the old one."""
     three(f)
-    other = FileBuilder()
+    other = f.changes()
     other.tensor("a", "F32", [2, 3])
-    f.changes_to(other)
 
 
 @chooses("remote-file-changed", options=CHANGED_TO_NONE, importance="high", over={"empty": 0, "cut": 200})
 def changed_to_half_a_file(f: RemoteBuilder, size: int) -> None:
     """The new file is a truncated copy of the old one ($slug), as during an upload."""
     three(f)
-    other = FileBuilder()
+    other = f.changes()
     three(other)
     other.cut = len(other.render()) - size
-    f.changes_to(other)

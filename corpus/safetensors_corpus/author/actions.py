@@ -194,9 +194,10 @@ class RemoteBuilder(FileBuilder):
     after: int = 0
     _other: FileBuilder | None = None
 
-    def changes_to(self, other: FileBuilder) -> None:
-        """Serve another file after the first request."""
-        self.server, self.after, self._other = "changed", 1, other
+    def changes(self) -> FileBuilder:
+        """Serve another file after the first request, and return its builder."""
+        self.server, self.after, self._other = "changed", 1, FileBuilder()
+        return self._other
 
     def content(self, option: str | None = None) -> dict[str, Any]:
         if option == "new" and self._other is not None:
