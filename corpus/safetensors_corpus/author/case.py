@@ -50,14 +50,13 @@ An area is a module or a package in ``cases``. Cases that the fuzzer found decla
 """
 
 Importance = Literal["low", "medium", "high", "critical"]
-IMPORTANCE: dict[str, Importance] = {
-    **dict.fromkeys(("FRM-02", "FRM-04", "FRM-05", "FRM-06", "IDX-04", "IDX-05", "LIM-05"), "critical"),
-    **dict.fromkeys(("OFF-01", "OFF-03", "OFF-04", "OFF-05", "OFF-13", "SHP-05"), "critical"),
-    **dict.fromkeys(("API-07", "API-08", "API-09", "API-10", "DTY-05", "DTY-09", "DTY-10", "FRM-03"), "high"),
-    **dict.fromkeys(("FRM-07", "HDR-09", "HDR-10", "HDR-11", "HDR-12", "HDR-13", "IDX-07", "IDX-08"), "high"),
-    **dict.fromkeys(("IDX-09", "IDX-12", "IDX-21", "OFF-06", "OFF-07", "OFF-08", "OFF-09", "OFF-12"), "high"),
-    **dict.fromkeys(("SHP-03", "SHP-04", "WRT-06", "WRT-09", "WRT-19"), "high"),
+_IMPORTANT: dict[Importance, str] = {
+    "critical": "FRM-02 FRM-04 FRM-05 FRM-06 IDX-04 IDX-05 LIM-05 OFF-01 OFF-03 OFF-04 OFF-05 OFF-13 SHP-05",
+    "high": "API-07 API-08 API-09 API-10 DTY-05 DTY-09 DTY-10 FRM-03 FRM-07 HDR-09 HDR-10 HDR-11 HDR-12 "
+    "HDR-13 IDX-07 IDX-08 IDX-09 IDX-12 IDX-21 OFF-06 OFF-07 OFF-08 OFF-09 OFF-12 SHP-03 SHP-04 WRT-06 "
+    "WRT-09 WRT-19",
 }
+IMPORTANCE = {rule: importance for importance, rules in _IMPORTANT.items() for rule in rules.split()}
 """Broken rule -> usual importance of rejecting the input. All other rules have medium importance."""
 
 
@@ -141,13 +140,13 @@ def chooses(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a case with an expectation for each option of a choice.
 
-    By default, the options that are named so reject the input with ``codes``, and all others accept it.
+    By default, the options in ``REFUSALS`` reject the input with ``codes``, and all others accept it.
     """
     return _register(rules, choice, options or usual_options(choice, reject(codes)), **details)
 
 
 def usual_options(choice: str, rejection: Reject) -> Options:
-    """Expect a rejection under the options of a choice that are named so, and acceptance under all others."""
+    """Return ``rejection`` for the options of a choice in ``REFUSALS``, and acceptance for all others."""
     names = rule_book().choices[choice].options
     return {name: rejection if name in REFUSALS else ACCEPT for name in names}
 
