@@ -8,13 +8,14 @@ released, or a forked process shares state with its parent unintentionally.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from safetensors_corpus.author.actions import ConcurrentBuilder
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject
+from safetensors_corpus.author.case import accepts, chooses
 
 THREADS = "API-16 DAT-06"
 PROCESSES = "API-20 DAT-06"
-FORKED: Options = {"tensor": ACCEPT, "error": reject("IO_ERROR", "API_CLOSED")}
+FORKED = "IO_ERROR API_CLOSED"
 FORK = "opened-before-fork"
 SEEK = "https://github.com/ooples/AiDotNet.Tensors/pull/258"
 NAMES = "abcdefgh"
@@ -33,11 +34,15 @@ def large(f: ConcurrentBuilder, names: str = "abcd") -> None:
         f.tensor(name, "U8", [LARGE], bytes([0x11 * (place + 1)]) * LARGE)
 
 
+def readers(f: ConcurrentBuilder, *names: str) -> None:
+    """Add a reader for each string. The reader reads the tensors named by its letters."""
+    for letters in names:
+        f.reader(*letters)
+
+
 def rotated(f: ConcurrentBuilder, names: str, count: int) -> None:
     """Add ``count`` readers that read all tensors, each starting at a different one."""
-    for place in range(count):
-        start = place % len(names)
-        f.reader(*names[start:], *names[:start])
+    readers(f, *(names[place % len(names) :] + names[: place % len(names)] for place in range(count)))
 
 
 def pages(f: ConcurrentBuilder) -> None:
@@ -45,7 +50,14 @@ def pages(f: ConcurrentBuilder) -> None:
         f.tensor(name, "U8", [8192], bytes([0x11 * (place + 5)]) * 8192)
 
 
-# Threads that share an open file
+def forked(
+    f: ConcurrentBuilder,
+    tensors: Callable[[ConcurrentBuilder], None] = small,
+    opened: Literal["once", "each"] = "once",
+) -> None:
+    """Add tensors that forked processes read from a file that they share or that each of them opens."""
+    tensors(f)
+    f.by, f.opened = "processes", opened
 
 
 @accepts(THREADS, importance="high", over={**FEW, "thirty-two": 32, "forty": 40, "sixty-four": 64})
@@ -55,8 +67,7 @@ def threads_same_tensor(f: ConcurrentBuilder, count: int) -> None:
     All threads race to create whatever the reader initialises on first use.
     """
     small(f)
-    for _ in range(count):
-        f.reader("c")
+    readers(f, *"c" * count)
 
 
 @accepts(THREADS, importance="high", issue=SEEK, over=FEW)
@@ -66,16 +77,14 @@ def threads_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
     If seeking and reading are separate steps, a thread may read from a position that another thread has set.
     """
     small(f)
-    for name in NAMES[:count]:
-        f.reader(name)
+    readers(f, *NAMES[:count])
 
 
 @accepts(THREADS, importance="high", issue=SEEK)
 def threads_large_tensors(f: ConcurrentBuilder) -> None:
     """Four threads each read a tensor that spans many memory pages and takes several read calls."""
     large(f)
-    for name in "abcd":
-        f.reader(name)
+    readers(f, *"abcd")
 
 
 @accepts(THREADS)
@@ -83,9 +92,7 @@ def threads_large_tensor_beside_small_ones(f: ConcurrentBuilder) -> None:
     """One thread reads a large tensor while three threads read small tensors many times."""
     large(f, "a")
     small(f, "bcd")
-    f.reader("a")
-    for name in "bcd":
-        f.reader(*name * 50)
+    readers(f, "a", *(name * 50 for name in "bcd"))
 
 
 @accepts(THREADS, over={"by-one": "a", "by-all": "h"})
@@ -104,8 +111,7 @@ def threads_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
 def threads_forwards_and_backwards(f: ConcurrentBuilder) -> None:
     """Two threads read all tensors in file order, and two in reverse order."""
     small(f)
-    for names in (NAMES, NAMES[::-1]) * 2:
-        f.reader(*names)
+    readers(f, *(NAMES, NAMES[::-1]) * 2)
 
 
 @accepts(THREADS, over=FEW)
@@ -122,8 +128,7 @@ def threads_many_tensors(f: ConcurrentBuilder) -> None:
     Building a lookup table from the header on first use takes long enough for threads to race.
     """
     names = [f"layer.{number}.weight" for number in range(300)]
-    for name in names:
-        f.tensor(name, "U8", [2])
+    f.tensors(names, "U8", [2])
     for place in range(4):
         f.reader(*names[place::37])
 
@@ -139,10 +144,8 @@ def threads_tensors_without_bytes_between(f: ConcurrentBuilder) -> None:
 @accepts(THREADS)
 def threads_same_shape_and_dtype(f: ConcurrentBuilder) -> None:
     """All tensors have the same dtype and shape, and differ only in their bytes."""
-    for name in NAMES:
-        f.tensor(name, "F32", [16])
-    for name in NAMES:
-        f.reader(name, name)
+    f.tensors(NAMES, "F32", [16])
+    readers(f, *(name * 2 for name in NAMES))
 
 
 @accepts(THREADS)
@@ -150,8 +153,7 @@ def threads_many_rounds(f: ConcurrentBuilder) -> None:
     """Four threads each read two tensors, a hundred times."""
     small(f)
     f.times = 100
-    for place in range(4):
-        f.reader(*NAMES[2 * place : 2 * place + 2])
+    readers(f, "ab", "cd", "ef", "gh")
 
 
 @accepts("API-16 DAT-06 API-02", importance="high", over={"one": 1, "two": 2, "all-but-one": 3})
@@ -165,8 +167,7 @@ def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
     f.times = 4
     for _ in range(count):
         f.reader("no such tensor", unknown=True)
-    for name in NAMES[: 4 - count]:
-        f.reader(name)
+    readers(f, *NAMES[: 4 - count])
 
 
 @accepts("API-10 DAT-06", importance="high", over={"small": small, "two-pages": pages, "large": large})
@@ -178,8 +179,7 @@ def threads_closed_meanwhile(f: ConcurrentBuilder, tensors: Callable[[Concurrent
     tensors(f)
     f.times = 3
     f.closed = 2
-    for name in "aba":
-        f.reader(name, "d")
+    readers(f, "ad", "bd", "ad")
 
 
 @accepts("API-10 DAT-06", importance="high")
@@ -199,75 +199,61 @@ def threads_opening_each(f: ConcurrentBuilder, count: int) -> None:
     rotated(f, NAMES, count)
 
 
-# Processes that share a file that was opened before the fork
-
-
-@chooses(FORK, options=FORKED, importance="high", over=FEW)
+@chooses(FORK, codes=FORKED, importance="high", over=FEW)
 def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug) are forked while the file is open, and all of them read the same tensor.
 
     A library whose worker threads do not survive the fork may wait for them forever.
     """
-    small(f)
-    f.by = "processes"
-    for _ in range(count):
-        f.reader("c")
+    forked(f)
+    readers(f, *"c" * count)
 
 
-@chooses(FORK, options=FORKED, importance="high", over=FEW)
+@chooses(FORK, codes=FORKED, importance="high", over=FEW)
 def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug) are forked while the file is open, and each reads a different tensor.
 
     The processes share the read position of the open file.
     """
-    small(f)
-    f.by = "processes"
-    for name in NAMES[:count]:
-        f.reader(name)
+    forked(f)
+    readers(f, *NAMES[:count])
 
 
-@chooses(FORK, options=FORKED, importance="high")
+@chooses(FORK, codes=FORKED, importance="high")
 def forked_large_tensors(f: ConcurrentBuilder) -> None:
     """Four processes, forked while the file is open, each read a tensor that spans many memory pages."""
-    large(f)
-    f.by = "processes"
-    for name in "abcd":
-        f.reader(name)
+    forked(f, large)
+    readers(f, *"abcd")
 
 
-@chooses(FORK, options=FORKED, importance="high", over={"the-same": "b", "another": "a"})
+@chooses(FORK, codes=FORKED, importance="high", over={"the-same": "b", "another": "a"})
 def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
     """One tensor is read before the fork, and the processes start by reading $slug.
 
     Each process might assume that the file position is still where the parent left it.
     """
-    small(f)
-    f.by = "processes"
+    forked(f)
     f.taken_before = (first,)
-    for _ in range(4):
-        f.reader("b", "c")
+    readers(f, *["bc"] * 4)
 
 
-@chooses(FORK, options=FORKED)
+@chooses(FORK, codes=FORKED)
 def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
     """Four processes are forked while the file is open, and read all tensors in different orders."""
-    small(f)
-    f.by = "processes"
+    forked(f)
     rotated(f, NAMES, 4)
 
 
-@chooses(FORK, options=FORKED, importance="high")
+@chooses(FORK, codes=FORKED, importance="high")
 def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
     """The parent reads one tensor before the fork, and others after its children have finished."""
-    small(f)
-    f.by = "processes"
+    forked(f)
     f.taken_before = ("a",)
-    f.reader("d", "e")
-    f.reader("f")
+    readers(f, "de", "f")
     f.taken_after = ("b", "g")
 
 
-@chooses(FORK, options=FORKED, importance="high", over={"small": small, "large": large})
+@chooses(FORK, codes=FORKED, importance="high", over={"small": small, "large": large})
 def forked_parent_closes_meanwhile(
     f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]
 ) -> None:
@@ -275,61 +261,45 @@ def forked_parent_closes_meanwhile(
 
     A process must not release memory that it shares with the others.
     """
-    tensors(f)
-    f.by = "processes"
+    forked(f, tensors)
     f.closed = 2
-    for name in "aba":
-        f.reader(name, "d")
+    readers(f, "ad", "bd", "ad")
 
 
-@chooses(FORK, options=FORKED)
+@chooses(FORK, codes=FORKED)
 def forked_parent_closes_in_the_last_of_many_rounds(f: ConcurrentBuilder) -> None:
     """Four children read small tensors five times. The parent closes the file, and they read once more."""
-    small(f)
-    f.by = "processes"
+    forked(f)
     f.times = 6
     f.closed = 6
     rotated(f, NAMES, 4)
 
 
-@chooses(FORK, options=FORKED)
+@chooses(FORK, codes=FORKED)
 def forked_unknown_name(f: ConcurrentBuilder) -> None:
     """One of three processes requests a name that the file does not contain. The others read as usual."""
-    small(f)
-    f.by = "processes"
+    forked(f)
     f.reader("no such tensor", unknown=True)
-    f.reader("a")
-    f.reader("b")
-
-
-# Processes that each open the file
+    readers(f, "a", "b")
 
 
 @accepts(PROCESSES, importance="high", over=FEW)
 def processes_opening_each(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug) open the file at the same time and each read all tensors."""
-    small(f)
-    f.by = "processes"
-    f.opened = "each"
+    forked(f, opened="each")
     rotated(f, NAMES, count)
 
 
 @accepts(PROCESSES)
 def processes_opening_each_large(f: ConcurrentBuilder) -> None:
     """Four processes each open the file and read a tensor that spans many memory pages."""
-    large(f)
-    f.by = "processes"
-    f.opened = "each"
-    for name in "abcd":
-        f.reader(name)
+    forked(f, large, opened="each")
+    readers(f, *"abcd")
 
 
 @accepts(PROCESSES)
 def processes_opening_each_beside_the_parent(f: ConcurrentBuilder) -> None:
     """The parent has opened the file and read a tensor, and its children open the file again."""
-    small(f)
-    f.by = "processes"
-    f.opened = "each"
+    forked(f, opened="each")
     f.taken_before = ("a",)
-    for name in "abc":
-        f.reader(name, "h")
+    readers(f, "ah", "bh", "ch")

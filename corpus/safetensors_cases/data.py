@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject
+from safetensors_corpus.author.case import accepts, chooses
 from safetensors_corpus.author.file import FileBuilder, pattern
 from safetensors_corpus.author.parts import PLACES, rare
 from safetensors_reference.rules.dtypes import DTYPE_BITS
@@ -28,7 +28,6 @@ KNOWN: dict[str, tuple[str, tuple[int | float, ...]]] = {
 """dtype -> struct codes and four values; the values for BF16 are the bit patterns of 1, -2, 0.5 and 3.140625.
 """
 FLOATS = ("F16", "BF16", "F32", "F64")
-BOOLS: Options = {"keep": ACCEPT, "normalise": ACCEPT, "reject": reject("UNCLASSIFIED")}
 PARTS = {"F16": (5, 10), "BF16": (8, 7), "F32": (8, 23), "F64": (11, 52)}
 """dtype -> widths of the exponent and the fraction in bits."""
 
@@ -51,8 +50,7 @@ def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> Non
     importance="high",
     over=list(KNOWN),
     ahead=rare(list(KNOWN)),
-    bugs=dict.fromkeys(("i16", "u16", "i64", "u64"), ("FB-66",))
-    | {"i32": ("FB-83", "FB-221"), "u32": ("FB-221",)},
+    bugs=dict.fromkeys(("i16", "u16", "i64", "u64"), "FB-66") | {"i32": "FB-83 FB-221", "u32": "FB-221"},
 )
 def known_values(f: FileBuilder, value: str) -> None:
     """A tensor has four known $value elements, each stored with its least significant byte first.
@@ -69,7 +67,7 @@ def complex_parts(f: FileBuilder) -> None:
     f.tensor("w", "C64", [1], struct.pack("<ff", 1.0, 2.0))
 
 
-@accepts("DTY-14 DAT-01", importance="high", bugs=("FB-127",))
+@accepts("DTY-14 DAT-01", importance="high", bugs="FB-127")
 def u16_beside_bf16(f: FileBuilder) -> None:
     """Two tensors contain the same bytes, once as U16 and once as BF16.
 
@@ -82,12 +80,11 @@ def u16_beside_bf16(f: FileBuilder) -> None:
 
 
 @accepts("DAT-02 DAT-03", importance="high", over={"i32": ("I32", "i"), "f64": ("F64", "d")})
-def row_major(f: FileBuilder, value: tuple[str, str]) -> None:
+def row_major(f: FileBuilder, dtype: str, code: str) -> None:
     """A tensor of dtype $slug and shape [2, 3, 4] contains the numbers 0 to 23 in row-major order.
 
     The three dimensions differ, so the case detects any swap of axes.
     """
-    dtype, code = value
     f.tensor("w", dtype, [2, 3, 4], struct.pack(f"<24{code}", *range(24)))
 
 
@@ -195,7 +192,7 @@ BOOL_BYTES = {
 }
 
 
-@chooses("bool-bytes", "DAT-05", options=BOOLS, importance="high", over=BOOL_BYTES)
+@chooses("bool-bytes", "DAT-05", codes="UNCLASSIFIED", importance="high", over=BOOL_BYTES)
 def bool_bytes(f: FileBuilder, value: bytes) -> None:
     """BOOL elements are stored as bytes other than 0 and 1: $slug.
 
@@ -246,9 +243,8 @@ INTEGERS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 
 
 @accepts("DAT-06 DAT-01", over=INTEGERS, ahead=rare(INTEGERS))
-def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...]]) -> None:
+def integers_beyond_floats(f: FileBuilder, dtype: str, code: str, numbers: tuple[int, ...]) -> None:
     """A tensor contains integers that floats of the same width cannot represent: $slug."""
-    dtype, code, numbers = value
     f.tensor("w", dtype, [4], struct.pack(f"<4{code}", *numbers))
 
 
@@ -268,7 +264,7 @@ def complex_parts_of(f: FileBuilder, value: tuple[int, int]) -> None:
     f.tensor("w", "C64", [2], struct.pack("<4I", *value, *value[::-1]))
 
 
-@chooses("bool-bytes", "DAT-05", options=BOOLS, importance="high", over=PLACES)
+@chooses("bool-bytes", "DAT-05", codes="UNCLASSIFIED", importance="high", over=PLACES)
 def odd_bool_in_tensor(f: FileBuilder, value: int) -> None:
     """The $slug of three BOOL tensors contains the bytes 2 and 254."""
     for index, name in enumerate("abc"):
@@ -280,13 +276,18 @@ def odd_bool_in_tensor(f: FileBuilder, value: int) -> None:
 BLOCKS = {"4-kib": 1 << 12, "64-kib": 1 << 16, "128-kib": 1 << 17, "1-mib": 1 << 20}
 
 
+def _across(f: FileBuilder, zeros: int, ones: int) -> None:
+    """Add two tensors of numbers, each after a long tensor."""
+    f.tensor("zeros", "U8", [zeros], bytes(zeros))
+    f.tensor("a", "F32", [2])
+    f.tensor("more", "U8", [ones], b"\1" * ones)
+    f.tensor("b", "F32", [2])
+
+
 @accepts("OFF-11 DAT-06", importance="high", over=BLOCKS)
 def tensor_across_block_of_data(f: FileBuilder, value: int) -> None:
     """Two tensors cross the end of a $value-byte block of the data buffer, and one has odd offsets."""
-    f.tensor("zeros", "U8", [value - 4], bytes(value - 4))
-    f.tensor("a", "F32", [2])
-    f.tensor("more", "U8", [value - 7], b"\1" * (value - 7))
-    f.tensor("b", "F32", [2])
+    _across(f, value - 4, value - 7)
 
 
 @accepts("OFF-11 DAT-06", importance="high", over=BLOCKS)
@@ -294,16 +295,9 @@ def tensor_across_block_of_file(f: FileBuilder, value: int) -> None:
     """Two tensors cross the end of a $value-byte block of the file, and one has odd offsets."""
     f.padding = b""
     size = 2 * value - 4 - 8
-
-    def write(builder: FileBuilder, zeros: int) -> None:
-        builder.tensor("zeros", "U8", [zeros], bytes(zeros))
-        builder.tensor("a", "F32", [2])
-        builder.tensor("more", "U8", [value - 7], b"\1" * (value - 7))
-        builder.tensor("b", "F32", [2])
-
     trial = FileBuilder(padding=b"")
-    write(trial, size)
-    write(f, size - trial.header_size)
+    _across(trial, size, value - 7)
+    _across(f, size - trial.header_size, value - 7)
     f.padding = b" " * (trial.header_size - f.header_size)
 
 

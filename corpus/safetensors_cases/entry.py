@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from itertools import permutations
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.author.parts import ENTRY, PLACES, RARE, header_text, renamed_field, three_tensors
 from safetensors_reference.rules.dtypes import DTYPE_BITS
@@ -17,9 +17,7 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 FIELDS = ("dtype", "shape", "data_offsets")
 ONE = ("F32", [1])
 """Dtype and shape of the tensors that the case does not test."""
-AS_ARRAY: Options = {"reject": reject("ENT_NOT_OBJECT"), "accept": ACCEPT}
-UNKNOWN: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
-RENAMED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
+RENAMED = "ENT_MISSING_FIELD ENT_UNKNOWN_FIELD"
 EMPTY = '"dtype":"F32","shape":[0],"data_offsets":[0,0]'
 """Fields of an empty tensor. Skipping this entry does not leave a hole in the data."""
 
@@ -33,7 +31,7 @@ def _beside_two(f: FileBuilder, place: int, value: str) -> None:
             f.tensor(name, "F32", [1])
 
 
-@rejects("ENT-01", codes="ENT_NOT_OBJECT", over=PLACES)
+@rejects("ENT-01", "ENT_NOT_OBJECT", over=PLACES)
 def value_null(f: FileBuilder, value: int) -> None:
     """The $slug of three tensor names has the value null.
 
@@ -43,16 +41,14 @@ def value_null(f: FileBuilder, value: int) -> None:
 
 
 @rejects(
-    "ENT-01",
-    codes="ENT_NOT_OBJECT",
-    over={"string": '"F32"', "number": "0", "true": "true", "entry-text": '"{}"'},
+    "ENT-01", "ENT_NOT_OBJECT", over={"string": '"F32"', "number": "0", "true": "true", "entry-text": '"{}"'}
 )
 def value_of_other_type(f: FileBuilder, value: str) -> None:
     """The value of a tensor name is $value instead of an object."""
     _beside_two(f, 2, value)
 
 
-@chooses("entry-as-array", "ENT-02", options=AS_ARRAY)
+@chooses("entry-as-array", "ENT-02", codes="ENT_NOT_OBJECT")
 def array_alone(f: FileBuilder) -> None:
     """The only tensor is written as an array of dtype, shape and data_offsets.
 
@@ -61,7 +57,7 @@ def array_alone(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2], value='["F32",[2],[0,8]]')
 
 
-@chooses("entry-as-array", "ENT-02", options=AS_ARRAY)
+@chooses("entry-as-array", "ENT-02", codes="ENT_NOT_OBJECT")
 def array_beside_objects(f: FileBuilder) -> None:
     """One of three tensors is written as an array, and the other two are written as objects."""
     three_tensors(f, 1, usual=ONE, value='["F32",[1],[4,8]]')
@@ -75,25 +71,25 @@ ARRAY_FORM = {
 }
 
 
-@rejects("ENT-02", codes=("ENT_NOT_OBJECT", "ENT_MISSING_FIELD"), over=ARRAY_FORM)
+@rejects("ENT-02", "ENT_NOT_OBJECT ENT_MISSING_FIELD", over=ARRAY_FORM)
 def array_form(f: FileBuilder, value: str) -> None:
     """A tensor entry is an array of something other than the three fields in order: $slug."""
     _beside_two(f, 2, value)
 
 
-@rejects("ENT-02", codes=("ENT_NOT_OBJECT", "DTY_BAD_TYPE", "SHP_BAD_TYPE"))
+@rejects("ENT-02", "ENT_NOT_OBJECT DTY_BAD_TYPE SHP_BAD_TYPE")
 def array_in_other_order(f: FileBuilder) -> None:
     """A tensor entry is an array in the order shape, dtype, data_offsets."""
     _beside_two(f, 2, '[[0],"F32",[0,0]]')
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD")
+@rejects("ENT-03", "ENT_MISSING_FIELD")
 def object_empty(f: FileBuilder) -> None:
     """A tensor entry is an empty object."""
     _beside_two(f, 1, "{}")
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD", over=("dtype", "shape"))
+@rejects("ENT-03", "ENT_MISSING_FIELD", over=("dtype", "shape"))
 def field_missing(f: FileBuilder, value: str) -> None:
     """The entry of the only tensor has no $value.
 
@@ -103,7 +99,7 @@ def field_missing(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [1], fields={value: None})
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD", importance="high", over=PLACES)
+@rejects("ENT-03", "ENT_MISSING_FIELD", importance="high", over=PLACES)
 def data_offsets_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors is empty and has no data_offsets.
 
@@ -113,7 +109,7 @@ def data_offsets_missing(f: FileBuilder, value: int) -> None:
     _beside_two(f, value, '{"dtype":"F32","shape":[0]}')
 
 
-@rejects("ENT-03", codes=RENAMED)
+@rejects("ENT-03", RENAMED)
 def data_offsets_called_offsets(f: FileBuilder) -> None:
     """The range is called offsets, as in an early draft of the format."""
     renamed_field(f, "data_offsets", "offsets")
@@ -128,19 +124,19 @@ FIELD_NAME_VARIANT = {
 }
 
 
-@rejects("ENT-05", codes=RENAMED, over=FIELD_NAME_VARIANT)
-def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
+@rejects("ENT-05", RENAMED, over=FIELD_NAME_VARIANT)
+def field_name_variant(f: FileBuilder, plain: str, spelled: str) -> None:
     """A required field is spelled differently: $slug.
 
     Some JSON libraries ignore the case of field names by default.
     """
-    renamed_field(f, *value)
+    renamed_field(f, plain, spelled)
 
 
 @chooses("rare-ignored-values", options=RARE, over={"long-string": {"x": '"' + "y" * 30_000 + '"'}})
 @chooses(
     "unknown-entry-fields",
-    options=UNKNOWN,
+    codes="ENT_UNKNOWN_FIELD",
     over={
         "number": {"x": "1"},
         "string": {"x": '"y"'},
@@ -232,7 +228,7 @@ def name_with(f: FileBuilder, value: str) -> None:
         "markup": "<script>alert(1)</script>",
         "python-attribute": "__class__",
     },
-    bugs={"parent-path": ("FB-204",), "absolute-path": ("FB-204",), "windows-path": ("FB-204",)},
+    bugs={"parent-path": "FB-204", "absolute-path": "FB-204", "windows-path": "FB-204"},
 )
 def name_like(f: FileBuilder, value: str) -> None:
     """A tensor name looks like something that a program could act on: $slug.
@@ -249,15 +245,13 @@ def names_of_object_members(f: FileBuilder) -> None:
     If a reader stores tensors as properties of a plain JavaScript object, these names vanish or replace
     methods.
     """
-    for name in ("__proto__", "constructor", "toString", "hasOwnProperty"):
-        f.tensor(name, "F32", [1])
+    f.tensors(("__proto__", "constructor", "toString", "hasOwnProperty"), "F32", [1])
 
 
 @accepts("ENT-09 HDR-19")
 def names_of_fields(f: FileBuilder) -> None:
     """Tensors are named dtype, shape and data_offsets."""
-    for name in FIELDS:
-        f.tensor(name, "F32", [1])
+    f.tensors(FIELDS, "F32", [1])
 
 
 @accepts("ENT-09", over={"zeros-in-front": ("007", "7"), "only-zeros": ("0", "00", "000")})
@@ -273,8 +267,7 @@ def names_of_digits(f: FileBuilder) -> None:
 
     JavaScript objects list integer-like names first, in numeric order. As numbers, 1 and 01 are equal.
     """
-    for name in ("2", "10", "1", "01"):
-        f.tensor(name, "U8", [3])
+    f.tensors(("2", "10", "1", "01"), "U8", [3])
 
 
 TWO_NAMES = {
@@ -289,13 +282,13 @@ TWO_NAMES = {
 
 
 @accepts("HDR-19", importance="high", over=TWO_NAMES)
-def two_names(f: FileBuilder, value: tuple[str, str]) -> None:
+def two_names(f: FileBuilder, first: str, second: str) -> None:
     """Two names differ only in a detail that a loose comparison ignores: $slug.
 
     Normalising or trimming names, or truncating them at NUL, turns two tensors into one.
     """
-    f.tensor(value[0], "F32", [1], b"\x00\x00\x80\x3f")
-    f.tensor(value[1], "F32", [1], b"\x00\x00\x00\x40")
+    f.tensor(first, "F32", [1], b"\x00\x00\x80\x3f")
+    f.tensor(second, "F32", [1], b"\x00\x00\x00\x40")
 
 
 @accepts("HDR-19 ENT-09")
@@ -304,8 +297,7 @@ def name_is_prefix_of_another(f: FileBuilder) -> None:
 
     Readers that split names at dots or slashes into a tree get a leaf and a branch with the same name.
     """
-    for name in ("a", "a.b", "a/b"):
-        f.tensor(name, "F32", [1])
+    f.tensors(("a", "a.b", "a/b"), "F32", [1])
 
 
 @accepts("ENT-10", importance="low", over={"1-kib": 1024, "60-kb": 60_000})
@@ -321,7 +313,7 @@ def thousand_tensors(f: FileBuilder) -> None:
         f.tensor(f"{index:x}", "U8", [1])
 
 
-@rejects("ENT-01", codes="ENT_NOT_OBJECT")
+@rejects("ENT-01", "ENT_NOT_OBJECT")
 def value_is_entry_as_text(f: FileBuilder) -> None:
     """The value of a tensor name is a string that contains the text of a complete entry.
 
@@ -330,7 +322,7 @@ def value_is_entry_as_text(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2], value=json.dumps(ENTRY))
 
 
-@rejects("SHP-01 ENT-01", codes="SHP_BAD_TYPE", over={"alone": "[null]", "behind-two": "[2,null]"})
+@rejects("SHP-01 ENT-01", "SHP_BAD_TYPE", over={"alone": "[null]", "behind-two": "[2,null]"})
 def dimension_null_beside_empty_range(f: FileBuilder, shape: str) -> None:
     """The shape is $value, and the range is empty.
 
@@ -340,7 +332,10 @@ def dimension_null_beside_empty_range(f: FileBuilder, shape: str) -> None:
 
 
 @chooses(
-    "unknown-entry-fields", "DAT-03", options=UNKNOWN, over={"column-major": "[1,2]", "row-major": "[3,1]"}
+    "unknown-entry-fields",
+    "DAT-03",
+    codes="ENT_UNKNOWN_FIELD",
+    over={"column-major": "[1,2]", "row-major": "[3,1]"},
 )
 def strides_of_matrix(f: FileBuilder, strides: str) -> None:
     """An entry has an unknown field that defines strides for a matrix: $slug.
@@ -350,10 +345,7 @@ def strides_of_matrix(f: FileBuilder, strides: str) -> None:
     f.tensor("w", "F32", [2, 3], fields={"strides": strides})
 
 
-# Faults in one of three entries, and repeated names
-
-
-@rejects("ENT-03", codes="ENT_MISSING_FIELD", over=PLACES)
+@rejects("ENT-03", "ENT_MISSING_FIELD", over=PLACES)
 def dtype_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no dtype.
 
@@ -363,7 +355,7 @@ def dtype_missing(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, usual=ONE, fields={"dtype": None})
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD", over=PLACES)
+@rejects("ENT-03", "ENT_MISSING_FIELD", over=PLACES)
 def shape_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no shape.
 
@@ -372,19 +364,19 @@ def shape_missing(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, usual=ONE, fields={"shape": None})
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD", over={"dtype": "dtype", "shape": "shape", "offsets": FIELDS[2]})
+@rejects("ENT-03", "ENT_MISSING_FIELD", over={"dtype": "dtype", "shape": "shape", "offsets": FIELDS[2]})
 def only_one_field(f: FileBuilder, value: str) -> None:
     """An entry has only one field: $slug."""
     f.tensor("w", "U8", [0], fields={name: None for name in FIELDS if name != value})
 
 
-@rejects("ENT-01", codes="ENT_NOT_OBJECT", over={"first": 0, "middle": 1})
+@rejects("ENT-01", "ENT_NOT_OBJECT", over={"first": 0, "middle": 1})
 def value_number(f: FileBuilder, value: int) -> None:
     """The $slug of three names has a number as its value."""
     _beside_two(f, value, "0")
 
 
-@rejects("ENT-01", codes="ENT_NOT_OBJECT", over={"false": "false", "empty-string": '""', "digits": '"[0,0]"'})
+@rejects("ENT-01", "ENT_NOT_OBJECT", over={"false": "false", "empty-string": '""', "digits": '"[0,0]"'})
 def value_of_another_type(f: FileBuilder, value: str) -> None:
     """The second of three names has a value that is not an object: $slug."""
     f.tensor("a", "F32", [1])
@@ -392,13 +384,13 @@ def value_of_another_type(f: FileBuilder, value: str) -> None:
     f.tensor("b", "F32", [1])
 
 
-@chooses("entry-as-array", "ENT-02", options=AS_ARRAY, over={"first": 0, "last": 2})
+@chooses("entry-as-array", "ENT-02", codes="ENT_NOT_OBJECT", over={"first": 0, "last": 2})
 def array_as(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors is written as an array, and the others are written as objects."""
     three_tensors(f, value, usual=ONE, value=f'["F32",[1],[{4 * value},{4 * value + 4}]]')
 
 
-@rejects("HDR-12", codes="HDR_DUP_KEY", importance="high", over=PLACES)
+@rejects("HDR-12", "HDR_DUP_KEY", over=PLACES)
 def dtype_twice(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has two dtypes of the same width.
 
@@ -408,7 +400,7 @@ def dtype_twice(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, usual=ONE, value=f'{{"dtype":"I32",{fields}}}')
 
 
-@rejects("ENT-03 ENT-06", codes="ENT_MISSING_FIELD", over=FIELDS)
+@rejects("ENT-03 ENT-06", "ENT_MISSING_FIELD", over=FIELDS)
 def other_order_without(f: FileBuilder, value: str) -> None:
     """The fields are in reverse order, and one of them is missing: $slug.
 
@@ -417,7 +409,7 @@ def other_order_without(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [1], order=FIELDS[::-1], fields={value: None})
 
 
-@rejects("HDR-12 ENT-06", codes="HDR_DUP_KEY", importance="high")
+@rejects("HDR-12 ENT-06", "HDR_DUP_KEY")
 def other_order_with_repetition(f: FileBuilder) -> None:
     """The range is the first field and appears again, with the same offsets, as the last field."""
     fields = '"data_offsets":[0,8],"shape":[2],"dtype":"F32","data_offsets":[0,8]'
@@ -430,15 +422,13 @@ def names_like_file_properties(f: FileBuilder) -> None:
 
     Every key except the reserved key is the name of a tensor.
     """
-    for name in ("metadata", "format", "version", "$schema", "_comment", "header"):
-        f.tensor(name, "F32", [1])
+    f.tensors(("metadata", "format", "version", "$schema", "_comment", "header"), "F32", [1])
 
 
 @accepts("ENT-09 ENT-01")
 def names_like_entries(f: FileBuilder) -> None:
     """Tensor names look like invalid entries, such as an array, null, a number or an empty object."""
-    for name in ('["F32",[1],[0,4]]', "null", "0", "{}", "true", '{"dtype":"U8"}'):
-        f.tensor(name, "F32", [1])
+    f.tensors(('["F32",[1],[0,4]]', "null", "0", "{}", "true", '{"dtype":"U8"}'), "F32", [1])
 
 
 @accepts("ENT-01 ENT-05")
@@ -447,11 +437,10 @@ def names_like_misspelled_fields(f: FileBuilder) -> None:
 
     An entry must not use these strings as field names, but they are valid tensor names.
     """
-    for name in ("Dtype", "SHAPE", "dataOffsets", "offsets"):
-        f.tensor(name, "U8", [3])
+    f.tensors(("Dtype", "SHAPE", "dataOffsets", "offsets"), "U8", [3])
 
 
-@rejects("ENT-05", codes=RENAMED, over=PLACES)
+@rejects("ENT-05", RENAMED, over=PLACES)
 def capital_letter_in_entry(f: FileBuilder, value: int) -> None:
     """The $slug of three entries spells the field name shape with a capital letter."""
     three_tensors(f, value, usual=ONE, fields={"shape": None, "Shape": "[1]"})
@@ -459,7 +448,8 @@ def capital_letter_in_entry(f: FileBuilder, value: int) -> None:
 
 @rejects(
     "HDR-09 ENT-01",
-    codes=("ENT_NOT_OBJECT", "HDR_DUP_KEY"),
+    "ENT_NOT_OBJECT HDR_DUP_KEY",
+    importance="medium",
     over={"null": "null", "number": "0", "string": '"F32"'},
 )
 def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
@@ -468,9 +458,6 @@ def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
     A parser that keeps the last value hides the invalid first value.
     """
     header_text(f, f'{{"w":{value},"w":ENTRY}}')
-
-
-# Names that a program might act on
 
 
 NAME_TO_ACT_ON = {
@@ -538,13 +525,13 @@ NAMES_APART = {
 
 
 @accepts("HDR-19", importance="high", over=NAMES_APART)
-def names_apart(f: FileBuilder, value: tuple[str, str]) -> None:
+def names_apart(f: FileBuilder, first: str, second: str) -> None:
     """Cleaning, case-folding or normalising two names would make them equal: $slug.
 
     The names belong to two tensors with different content.
     """
-    f.tensor(value[0], "F32", [1], b"\x00\x00\x80\x3f")
-    f.tensor(value[1], "F32", [1], b"\x00\x00\x00\x40")
+    f.tensor(first, "F32", [1], b"\x00\x00\x80\x3f")
+    f.tensor(second, "F32", [1], b"\x00\x00\x00\x40")
 
 
 @accepts("HDR-19 HDR-17")
@@ -553,8 +540,7 @@ def names_sorted_otherwise(f: FileBuilder) -> None:
 
     A reader that sorts a list in one order and searches it in the other may not find a name.
     """
-    for name in ("\U00010000", "\uffee", "\ud7ff", "z"):
-        f.tensor(name, "U8", [2])
+    f.tensors(("\U00010000", "\uffee", "\ud7ff", "z"), "U8", [2])
 
 
 @accepts("ENT-09")
@@ -574,8 +560,7 @@ def names_of_language_members(f: FileBuilder) -> None:
 @accepts("ENT-09", importance="high")
 def names_that_become_one_path(f: FileBuilder) -> None:
     """A file system may treat all six tensor names as one path: w, ./w, x/../w, W, w. and w/."""
-    for name in ("w", "./w", "x/../w", "W", "w.", "w/"):
-        f.tensor(name, "U8", [2])
+    f.tensors(("w", "./w", "x/../w", "W", "w.", "w/"), "U8", [2])
 
 
 @accepts("ENT-10 ENT-08", importance="low")

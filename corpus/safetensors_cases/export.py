@@ -7,12 +7,10 @@ most three folders up, and an absolute path begins with ``@ROOT@``, which is the
 from __future__ import annotations
 
 from safetensors_corpus.author.actions import ExportBuilder
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject
+from safetensors_corpus.author.case import accepts, chooses
 
 CHOICE = "names-as-paths"
-OPTIONS: Options = {"export": ACCEPT, "refuse": reject("WRT_BAD_NAME")}
 SUFFIXES = ("", ".bin", ".dat", ".npy", ".npz", ".pt", ".raw", ".safetensors", ".txt")
-
 PLAIN = {
     "one": ("weight",),
     "layers": (
@@ -29,7 +27,7 @@ PLAIN = {
 @accepts("EXP-02 EXP-01", importance="high", over=PLAIN)
 def ordinary_names(f: ExportBuilder, names: tuple[str, ...]) -> None:
     """Every tensor has a name that every system can use as a file name: $slug."""
-    _tensors(f, *names)
+    f.tensors(names, "F32", [4])
 
 
 LEAVING = {
@@ -56,10 +54,10 @@ LEAVING = {
 }
 
 
-@chooses(CHOICE, "EXP-02", options=OPTIONS, importance="critical", over=LEAVING)
+@chooses(CHOICE, "EXP-02", codes="WRT_BAD_NAME", importance="critical", over=LEAVING)
 def leads_out(f: ExportBuilder, name: str) -> None:
     """The name of a tensor is a path that leads out of the folder on some system: $slug."""
-    _tensors(f, "weight", name)
+    f.tensors(("weight", name), "F32", [4])
 
 
 LINKS = {
@@ -71,11 +69,11 @@ LINKS = {
 }
 
 
-@chooses(CHOICE, "EXP-02", options=OPTIONS, importance="critical", over=LINKS)
+@chooses(CHOICE, "EXP-02", codes="WRT_BAD_NAME", importance="critical", over=LINKS)
 def linked(f: ExportBuilder, name_and_links: tuple[str, dict[str, str]]) -> None:
     """The folder contains a link that leads out of it, and a tensor has the same name as that link: $slug."""
     name, f.links = name_and_links
-    _tensors(f, "weight", name)
+    f.tensors(("weight", name), "F32", [4])
 
 
 COLLIDING = {
@@ -102,10 +100,10 @@ COLLIDING = {
 }
 
 
-@chooses(CHOICE, "EXP-02 EXP-03", options=OPTIONS, importance="high", over=COLLIDING)
+@chooses(CHOICE, "EXP-02 EXP-03", codes="WRT_BAD_NAME", importance="high", over=COLLIDING)
 def similar(f: ExportBuilder, names: tuple[str, ...]) -> None:
     """Different names can become the same file name: $slug."""
-    _tensors(f, *names)
+    f.tensors(names, "F32", [4])
 
 
 ODD = {
@@ -128,12 +126,7 @@ ODD = {
 }
 
 
-@chooses(CHOICE, "EXP-02 EXP-03", options=OPTIONS, over=ODD)
+@chooses(CHOICE, "EXP-02 EXP-03", codes="WRT_BAD_NAME", over=ODD)
 def odd_name(f: ExportBuilder, name: str) -> None:
     """Some systems cannot use the name of a tensor as a file name: $slug."""
-    _tensors(f, "weight", name)
-
-
-def _tensors(f: ExportBuilder, *names: str) -> None:
-    for name in names:
-        f.tensor(name, "F32", [4])
+    f.tensors(("weight", name), "F32", [4])

@@ -24,14 +24,14 @@ def read(f: RepeatedBuilder) -> None:
     large(f)
 
 
-@rejects("HDR-07 API-22", codes="HDR_NOT_JSON")
+@rejects("HDR-07 API-22", "HDR_NOT_JSON")
 def header_not_json(f: RepeatedBuilder) -> None:
     """A file with a header that is not JSON is rejected hundreds of times."""
     large(f)
     f.before = b"{,"
 
 
-@rejects("OFF-08 API-22", codes="OFF_TRAILING")
+@rejects("OFF-08 API-22", "OFF_TRAILING", importance="medium")
 def trailing_bytes(f: RepeatedBuilder) -> None:
     """A file with bytes after its data is rejected hundreds of times.
 
@@ -41,7 +41,7 @@ def trailing_bytes(f: RepeatedBuilder) -> None:
     f.trailer = b"\0" * 8
 
 
-@rejects("OFF-04 API-22", codes="OFF_OUT_OF_BOUNDS")
+@rejects("OFF-04 API-22", "OFF_OUT_OF_BOUNDS", importance="medium")
 def cut_short(f: RepeatedBuilder) -> None:
     """A file without its last bytes is rejected hundreds of times.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import pattern
 from safetensors_corpus.author.index import INDEX_NAME, numbered
 from safetensors_corpus.author.write import ShardedBuilder
@@ -120,7 +120,7 @@ def tensor_names(f: ShardedBuilder, names: tuple[str, ...]) -> None:
     f.tensors(names)
 
 
-@accepts("WRT-16 IDX-17", level="should", bugs=("FB-41",))
+@accepts("WRT-16 IDX-17", level="should", bugs="FB-41")
 def parts_of_one_storage(f: ShardedBuilder) -> None:
     """Four tensors share a storage but no bytes, like the parts of a flat buffer.
 
@@ -151,7 +151,7 @@ def metadata_like_members(f: ShardedBuilder, mapping: dict[str, str]) -> None:
 
 @chooses(
     "sharded-total-size",
-    options={"right": ACCEPT, "refuse": reject("WRT_BAD_METADATA")},
+    codes="WRT_BAD_METADATA",
     level="should",
     over={"one-file": 1 << 20, "two-shards": 32},
 )
@@ -164,7 +164,7 @@ def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
 
 @chooses(
     "sharded-total-size",
-    options={"right": ACCEPT, "refuse": reject("WRT_BAD_METADATA")},
+    codes="WRT_BAD_METADATA",
     level="should",
     over={"of-a-larger-model": "141107412992", "right-as-text": "64"},
 )
@@ -177,9 +177,9 @@ def metadata_from_another_index(f: ShardedBuilder, size: str) -> None:
 @chooses(
     "sharded-text",
     "IDX-17",
-    options={"refuse": reject("WRT_UNSUPPORTED_DTYPE"), "leave-out": ACCEPT},
+    codes="WRT_UNSUPPORTED_DTYPE",
     level="must",
-    bugs=("FB-96",),
+    bugs="FB-96",
     over={"one-file": 1 << 20, "two-shards": 32},
 )
 def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
@@ -193,12 +193,7 @@ def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
     f.expect("a", "b", "c")
 
 
-@chooses(
-    "sharded-text",
-    "IDX-17",
-    options={"refuse": reject("WRT_UNSUPPORTED_DTYPE"), "leave-out": ACCEPT},
-    level="must",
-)
+@chooses("sharded-text", "IDX-17", codes="WRT_UNSUPPORTED_DTYPE", level="must")
 def texts_between_tensors(f: ShardedBuilder) -> None:
     """The state of a model of three shards contains strings before the first and between other tensors."""
     for name in ("version", "a", "b", "state", "c"):
@@ -210,7 +205,6 @@ def texts_between_tensors(f: ShardedBuilder) -> None:
     f.expect("a", "b", "c")
 
 
-EITHER = {"remove": ACCEPT, "keep": ACCEPT}
 SINGLE = "model.safetensors"
 
 
@@ -242,7 +236,6 @@ def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
 @chooses(
     "sharded-earlier-save",
     "IDX-17",
-    options=EITHER,
     level="should",
     importance="high",
     over={"more": ("ab", "c", "d", "e"), "fewer": ("abcd",)},
@@ -254,7 +247,7 @@ def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     _either(f)
 
 
-@chooses("sharded-earlier-save", "IDX-17", options=EITHER, level="should", importance="high")
+@chooses("sharded-earlier-save", "IDX-17", level="should", importance="high")
 def shards_before_without_an_index(f: ShardedBuilder) -> None:
     """An earlier save wrote three shards and was interrupted before it wrote its index."""
     for number, names in enumerate(("ab", "c", "d"), 1):
@@ -263,7 +256,7 @@ def shards_before_without_an_index(f: ShardedBuilder) -> None:
     _either(f)
 
 
-@chooses("sharded-earlier-save", "IDX-17", options=EITHER, level="should", importance="high")
+@chooses("sharded-earlier-save", "IDX-17", level="should", importance="high")
 def single_file_before(f: ShardedBuilder) -> None:
     """An earlier model is a single file.
 
@@ -275,12 +268,7 @@ def single_file_before(f: ShardedBuilder) -> None:
 
 
 @chooses(
-    "sharded-earlier-save",
-    "IDX-17",
-    options=EITHER,
-    level="should",
-    importance="high",
-    issue="https://github.com/huggingface/diffusers/issues/14719",
+    "sharded-earlier-save", "IDX-17", level="should", importance="high", issue="huggingface/diffusers#14719"
 )
 def single_file_after_shards(f: ShardedBuilder) -> None:
     """The new model fits into one file, and an earlier model has two shards and an index.
@@ -301,9 +289,7 @@ OTHERS = {
 }
 
 
-@accepts(
-    "IDX-20", importance="high", over=OTHERS, bugs={"variant": ("FB-225",), "suffix-behind": ("FB-226",)}
-)
+@accepts("IDX-20", importance="high", over=OTHERS, bugs={"variant": "FB-225", "suffix-behind": "FB-226"})
 def other_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
     """The folder contains files that do not belong to the saved model, and they must stay: $slug."""
     for name in names:
@@ -319,7 +305,7 @@ LEADS = {
 }
 
 
-@accepts("IDX-20 IDX-04", importance="critical", over=LEADS, bugs=("FB-100",))
+@accepts("IDX-20 IDX-04", importance="critical", over=LEADS, bugs="FB-100")
 def index_leads_outside(f: ShardedBuilder, shard: str) -> None:
     """The index of an earlier model maps its tensors to a file outside the folder: $slug.
 
@@ -336,7 +322,7 @@ def index_leads_outside(f: ShardedBuilder, shard: str) -> None:
     f.tensors("abcd")
 
 
-@accepts("IDX-20 IDX-04", importance="critical", bugs=("FB-100",))
+@accepts("IDX-20 IDX-04", importance="critical", bugs="FB-100")
 def index_leads_to_a_new_file(f: ShardedBuilder) -> None:
     """The index of an earlier model maps a tensor to a nonexistent path outside the folder."""
     f.folder.shard("../outside/other.safetensors", "x")
@@ -371,7 +357,7 @@ FULL = {
 }
 
 
-@rejects("IDX-21", codes="IO_ERROR", importance="high", over=FULL)
+@rejects("IDX-21", "IO_ERROR", over=FULL)
 def disk_full_at_the_second_shard(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     """The disk is full after the first of two shards is written over an earlier model: $slug.
 
@@ -381,7 +367,7 @@ def disk_full_at_the_second_shard(f: ShardedBuilder, shards: tuple[str, ...]) ->
     _too_much(f)
 
 
-@rejects("IDX-21 IDX-17", codes="IO_ERROR", importance="high")
+@rejects("IDX-21 IDX-17", "IO_ERROR")
 def disk_full_in_a_new_folder(f: ShardedBuilder) -> None:
     """The disk is full after the first of two shards, so no index may name the second shard."""
     _too_much(f)

@@ -51,8 +51,8 @@ def test_joint_properties_meet_in_every_way_around_some_fault(
 ) -> None:
     properties = {name: Property(name, {f"{name}0": "", f"{name}1": name}) for name in "abc"}
     apart = [excludes("they are the same", a="a1", b="b1", c="c1")]
-    fault = Topic("fault", lambda _row, _file: None, ("FRM-01",), ("FRM_TOO_SHORT",))
-    topics = {"whole": replace(fault, codes=()), "one": fault, "two": replace(fault, only={"a": ("a0",)})}
+    fault = Topic("fault", lambda _row, _file: None, "FRM-01", "FRM_TOO_SHORT")
+    topics = {"whole": replace(fault, codes=""), "one": fault, "two": replace(fault, only={"a": ("a0",)})}
     for place in (module, sets):
         monkeypatch.setattr(place, "MODELS", (Model("m", properties, apart, topics, joint=("a", "b", "c")),))
     # These rows contain all pairs, but not all triples.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
+from safetensors_corpus.author.parts import ENTRY, LONE_CODES, header_text, named_with_escapes
 
-BAD = ("HDR_NOT_JSON", "HDR_NOT_UTF8")
+BAD = "HDR_NOT_JSON HDR_NOT_UTF8"
 C0 = "".join(chr(n) for n in range(32))
 C0_ESCAPED = "".join(f"\\u{n:04x}" for n in range(32))
 
 
-@rejects("HDR-14", codes="HDR_NOT_JSON", over={"nul": "\0", "tab": "\t", "line-feed": "\n", "1f": "\x1f"})
+@rejects("HDR-14", "HDR_NOT_JSON", over={"nul": "\0", "tab": "\t", "line-feed": "\n", "1f": "\x1f"})
 def raw_control_in_name(f: FileBuilder, value: str) -> None:
     """A tensor name contains an unescaped control character ($slug)."""
     header_text(f, f'{{"a{value}b":ENTRY}}')
@@ -27,9 +27,9 @@ def raw_control_in_name(f: FileBuilder, value: str) -> None:
         "highest-pair": ("\U0010ffff", r"\udbff\udfff"),
     },
 )
-def escape_in_name(f: FileBuilder, value: tuple[str, str]) -> None:
+def escape_in_name(f: FileBuilder, name: str, spelled: str) -> None:
     """A tensor name is written with JSON escapes ($slug)."""
-    f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
+    f.tensor(name, "F32", [2], key=f'"{spelled}"')
 
 
 @accepts("HDR-15 HDR-10")
@@ -40,15 +40,15 @@ def escape_in_field_names(f: FileBuilder) -> None:
 
 @chooses(
     "lone-surrogates",
-    options=LONE_OPTIONS,
+    codes=LONE_CODES,
     over={"high-surrogate": r"\ud800", "low-surrogate": r"\udc00", "surrogates-reversed": r"\ude00\ud83d"},
 )
 @rejects(
     "HDR-15",
-    codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"),
+    "HDR_NOT_JSON HDR_NOT_UTF8",
     over={"hex-byte": r"\x41", "upper-case-u": r"\U0041", "three-digits": r"\u041", "plus-sign": r"\u+041"},
 )
-@rejects("HDR-07 HDR-15", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"quote-missing": "\\"})
+@rejects("HDR-07 HDR-15", "HDR_NOT_JSON HDR_NOT_UTF8", over={"quote-missing": "\\"})
 def escape_text(f: FileBuilder, value: str) -> None:
     """A tensor name ends in `$value`, which is invalid in JSON or has no defined meaning.
 
@@ -69,7 +69,7 @@ ESCAPE_OF_ANOTHER_KIND = {
 }
 
 
-@rejects("HDR-15", codes=BAD, over=ESCAPE_OF_ANOTHER_KIND)
+@rejects("HDR-15", BAD, over=ESCAPE_OF_ANOTHER_KIND)
 def escape_of_another_kind(f: FileBuilder, value: str) -> None:
     """A tensor name contains an escape that JSON does not define: $slug.
 
@@ -80,7 +80,7 @@ def escape_of_another_kind(f: FileBuilder, value: str) -> None:
 
 @chooses(
     "lone-surrogates",
-    options=LONE_OPTIONS,
+    codes=LONE_CODES,
     over={
         "before-short-escape": r"\ud800\/",
         "before-another": r"\ud800\ud800",
@@ -89,7 +89,7 @@ def escape_of_another_kind(f: FileBuilder, value: str) -> None:
         "before-raw-character": r"\ud83dx",
     },
 )
-@rejects("HDR-15", codes=BAD, over={"before-unknown-escape": r"\uD800\uD800\x"})
+@rejects("HDR-15", BAD, over={"before-unknown-escape": r"\uD800\uD800\x"})
 def high_surrogate(f: FileBuilder, value: str) -> None:
     """A tensor name contains the escape of a high surrogate without its other half: $slug.
 
@@ -101,7 +101,7 @@ def high_surrogate(f: FileBuilder, value: str) -> None:
 
 @chooses(
     "lone-surrogates",
-    options=LONE_OPTIONS,
+    codes=LONE_CODES,
     over={"behind-pair": r"\ud83d\ude00\ude00", "behind-letter": r"a\udfff"},
 )
 def low_surrogate(f: FileBuilder, value: str) -> None:
@@ -111,7 +111,7 @@ def low_surrogate(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "HDR-15",
-    codes=(*BAD, "ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD", "DTY_UNKNOWN"),
+    f"{BAD} ENT_MISSING_FIELD ENT_UNKNOWN_FIELD DTY_UNKNOWN",
     over={
         "dtype": ENTRY.replace("F32", r"\F32"),
         "dtype-name": ENTRY.replace("dtype", r"\dtype"),
@@ -124,13 +124,13 @@ def escape_of_another_kind_in(f: FileBuilder, value: str) -> None:
     header_text(f, f'{{"w":{value}}}')
 
 
-@rejects("HDR-14", codes="HDR_NOT_JSON", over={"carriage-return": "\r", "escape": "\x1b"})
+@rejects("HDR-14", "HDR_NOT_JSON", over={"carriage-return": "\r", "escape": "\x1b"})
 def raw_control_at_end_of_name(f: FileBuilder, value: str) -> None:
     """A tensor name ends with an unescaped control character: $slug."""
     header_text(f, f'{{"w{value}":ENTRY}}')
 
 
-@rejects("HDR-15 HDR-14", codes="HDR_NOT_JSON", over={"line-feed": "\n", "nul": "\0"})
+@rejects("HDR-15 HDR-14", "HDR_NOT_JSON", over={"line-feed": "\n", "nul": "\0"})
 def backslash_before_raw(f: FileBuilder, value: str) -> None:
     """A tensor name contains a backslash followed by an unescaped control character: $slug.
 
@@ -139,7 +139,7 @@ def backslash_before_raw(f: FileBuilder, value: str) -> None:
     header_text(f, f'{{"a\\{value}b":ENTRY}}')
 
 
-@rejects("HDR-14", codes=("HDR_NOT_JSON", "DTY_UNKNOWN"), over={"tab": "\t", "nul": "\0"})
+@rejects("HDR-14", "HDR_NOT_JSON DTY_UNKNOWN", over={"tab": "\t", "nul": "\0"})
 def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
     """A dtype ends with an unescaped control character: $slug.
 
@@ -163,12 +163,12 @@ def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
     },
 )
 @accepts("HDR-15 HDR-14", over={"all-controls": (C0, C0_ESCAPED)})
-def escapes(f: FileBuilder, value: tuple[str, str]) -> None:
+def escapes(f: FileBuilder, name: str, spelled: str) -> None:
     """A tensor name is written with valid escapes: $slug.
 
     Decoding the escapes twice, or not at all, produces another name.
     """
-    f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
+    f.tensor(name, "F32", [2], key=f'"{spelled}"')
 
 
 @accepts("HDR-15 ENT-10")
@@ -206,8 +206,7 @@ RESERVED_WORDS = {
 @accepts("ENT-09 HDR-19", importance="high", over=RESERVED_WORDS)
 def names_of_reserved_words(f: FileBuilder, value: tuple[str, ...]) -> None:
     """Tensors are named like words with a special meaning in programming languages ($slug)."""
-    for name in value:
-        f.tensor(name, "U8", [2])
+    f.tensors(value, "U8", [2])
 
 
 @accepts("MET-04 HDR-19", over=RESERVED_WORDS)
@@ -223,7 +222,7 @@ def name_of_65536_bytes(f: FileBuilder) -> None:
     f.tensor("n" * 65_536, "F32", [2])
 
 
-@chooses("lone-surrogates", options=LONE_OPTIONS)
+@chooses("lone-surrogates", codes=LONE_CODES)
 def name_of_reversed_surrogates(f: FileBuilder) -> None:
     """The whole name of a tensor is two surrogates in the wrong order."""
     named_with_escapes(f, "", r"\ude00\ud83d")

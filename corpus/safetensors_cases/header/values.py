@@ -1,7 +1,7 @@
 """Header: values of unknown fields that are invalid, unusual or long.
 
 Readers that skip unknown values, or that keep only the text of long values, process them in a separate code
-path. That path must be as strict as the usual path. In these cases, the mistake comes after a thousand
+path. That path must be as strict as the usual path. In some cases, the mistake comes after a thousand
 correct bytes.
 """
 
@@ -11,7 +11,9 @@ from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rej
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.author.parts import ENTRY, RARE, header_text
 
-IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
+IGNORED = "HDR_NOT_JSON ENT_UNKNOWN_FIELD"
+"""Codes for a fault inside an unknown field. Some readers reject every unknown field."""
+DEEP = f"HDR_TOO_DEEP {IGNORED}"
 NUMBERS = ["12345678"] * 600
 ITEM = '[1,{"a":[true,-0.5e3],"b":{}},"text",[]]'
 ITEMS = ",\n".join([ITEM] * 40)
@@ -20,6 +22,91 @@ PLAIN = '[1,{"a":[true,25],"b":{}},"text",[]]'
 """A value that does not use any feature that readers may treat differently, such as exponents."""
 PLAINS = ",".join([PLAIN] * 40)
 PLAIN_MEMBERS = ",".join(f'"member{n}":{PLAIN}' for n in range(30))
+
+
+@rejects(
+    "HDR-07",
+    IGNORED,
+    over={
+        "nan": "NaN",
+        "minus-infinity": "-Infinity",
+        "word-cut": "nul",
+        "single-quotes": "'a'",
+        "block-comment": "1/* one */",
+        "array-trailing-comma": "[1,]",
+        "object-trailing-comma": '{"a":1,}',
+        "nothing": "",
+    },
+)
+@rejects(
+    "HDR-07 HDR-18",
+    IGNORED,
+    over={
+        "leading-zero": "01",
+        "plus": "+1",
+        "point-first": ".5",
+        "point-last": "1.",
+        "exponent-empty": "1e",
+        "hexadecimal": "0x10",
+    },
+)
+@rejects("HDR-14", IGNORED, over={"raw-line-feed": '"a\nb"'})
+@rejects("HDR-15", IGNORED, over={"lone-surrogate": r'"\ud800\u41"', "hex-escape": r'"\x41"'})
+def ignored_text(f: FileBuilder, value: str) -> None:
+    """The value of an unknown field in an entry breaks the JSON grammar ($slug).
+
+    A reader that skips values without parsing them accepts text that other readers reject.
+    """
+    f.tensor("w", "F32", [2], fields={"x": value})
+
+
+@chooses(
+    "rare-ignored-values",
+    "HDR-18",
+    options=RARE,
+    over={"minus-zero": "-0", "exponent": "-1.5E+03", "2p64": str(2**64)},
+    importance="low",
+)
+@chooses("number-range", codes=IGNORED, over={"1e999": "1e999", "401-digits": "1" + "0" * 400})
+def ignored_number(f: FileBuilder, value: str) -> None:
+    """An unknown field of an entry contains an unusual number that is valid JSON ($slug)."""
+    f.tensor("w", "F32", [2], fields={"x": value})
+
+
+def _arrays(levels: int) -> str:
+    """Return arrays inside the header object and an entry, which are the two outer levels."""
+    return "[" * (levels - 2) + "]" * (levels - 2)
+
+
+def _objects(levels: int) -> str:
+    return '{"a":' * (levels - 3) + "{}" + "}" * (levels - 3)
+
+
+@chooses(
+    "rare-ignored-values",
+    "HDR-16",
+    options={"reject": reject("ENT_UNKNOWN_FIELD HDR_TOO_DEEP"), "ignore": ACCEPT},
+    over={"100-arrays": _arrays(100), "127-arrays": _arrays(127), "127-objects": _objects(127)},
+)
+@chooses(
+    "deep-nesting",
+    codes=DEEP,
+    over={f"{n}-arrays": _arrays(n) for n in (128, 1000, 20_000)} | {"128-objects": _objects(128)},
+    importance="high",
+    bugs={"1000-arrays": "FB-121 FB-202", "20000-arrays": "FB-121 FB-202"},
+)
+def nesting(f: FileBuilder, value: str) -> None:
+    """Nested arrays or objects in an unknown field reach this nesting depth in the header: $slug.
+
+    A parser or destructor that recurses once per level can overflow the stack.
+    """
+    f.tensor("w", "F32", [2], fields={"x": value})
+
+
+@rejects("HDR-07 HDR-16", DEEP, importance="high", bugs="FB-121 FB-202")
+def open_arrays_in_ignored_field(f: FileBuilder) -> None:
+    """An unknown field opens thirty thousand arrays, and then the header ends."""
+    header_text(f, f'{{"w":{ENTRY[:-1]},"x":{"[" * 30_000}')
 
 
 IGNORED_WORD = {
@@ -33,7 +120,7 @@ IGNORED_WORD = {
 }
 
 
-@rejects("HDR-07", codes=IGNORED, over=IGNORED_WORD)
+@rejects("HDR-07", IGNORED, over=IGNORED_WORD)
 def ignored_word(f: FileBuilder, value: str) -> None:
     """The value of an unknown field in an entry is not a JSON value: $slug.
 
@@ -52,7 +139,7 @@ IGNORED_DIGITS = {
 }
 
 
-@rejects("HDR-07 HDR-18", codes=IGNORED, over=IGNORED_DIGITS)
+@rejects("HDR-07 HDR-18", IGNORED, over=IGNORED_DIGITS)
 def ignored_digits(f: FileBuilder, value: str) -> None:
     """An unknown field of an entry contains an invalid JSON number: $slug."""
     f.tensor("w", "F32", [2], fields={"x": value})
@@ -61,7 +148,7 @@ def ignored_digits(f: FileBuilder, value: str) -> None:
 @chooses(
     "long-number",
     "HDR-18 API-14",
-    options={"reject": reject(*IGNORED), "skip": ACCEPT},
+    codes=IGNORED,
     over={"5000-digits": "9" * 5000, "minus-5000-digits": "-" + "9" * 5000},
 )
 def ignored_integer(f: FileBuilder, value: str) -> None:
@@ -87,7 +174,7 @@ def ignored_integer(f: FileBuilder, value: str) -> None:
 )
 @chooses(
     "number-range",
-    options={"reject": reject(*IGNORED), "accept": ACCEPT},
+    codes=IGNORED,
     over={"minus-1e9999": "-1e+9999", "fraction-to-a-high-power": "0.4e006699999999999999"},
     importance="low",
 )
@@ -132,7 +219,7 @@ IGNORED_LONG_ARRAY_TEXT = {
 }
 
 
-@rejects("HDR-07 HDR-18", codes=IGNORED, over=IGNORED_LONG_ARRAY_TEXT)
+@rejects("HDR-07 HDR-18", IGNORED, over=IGNORED_LONG_ARRAY_TEXT)
 def ignored_long_array_text(f: FileBuilder, value: str) -> None:
     """A long array in an unknown field breaks the JSON grammar ($slug).
 
@@ -141,7 +228,7 @@ def ignored_long_array_text(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
-@rejects("HDR-07 SHP-01", codes=("HDR_NOT_JSON", "SHP_BAD_TYPE"))
+@rejects("HDR-07 SHP-01", "HDR_NOT_JSON SHP_BAD_TYPE")
 def long_shape_without_commas(f: FileBuilder) -> None:
     """A shape contains 2,500 ones that are separated by spaces instead of commas."""
     header_text(f, f'{{"w":{ENTRY.replace("[2]", "[" + "1 " * 2500 + "2]")}}}')
@@ -149,7 +236,7 @@ def long_shape_without_commas(f: FileBuilder) -> None:
 
 @chooses(
     "number-range",
-    options={"reject": reject(*IGNORED), "accept": ACCEPT},
+    codes=IGNORED,
     importance="low",
     over={
         "in-array": "[1e999]",
@@ -171,7 +258,7 @@ IGNORED_SIGNS = {
 }
 
 
-@rejects("HDR-07 HDR-18", codes=IGNORED, over=IGNORED_SIGNS)
+@rejects("HDR-07 HDR-18", IGNORED, over=IGNORED_SIGNS)
 def ignored_signs(f: FileBuilder, value: str) -> None:
     """An unknown field contains an invalid number in which one part is repeated ($slug)."""
     f.tensor("w", "F32", [2], fields={"x": value})
@@ -213,7 +300,7 @@ def _object(last: str, members: str = MEMBERS) -> str:
 )
 @chooses(
     "number-range",
-    options={"reject": reject(*IGNORED), "accept": ACCEPT},
+    codes=IGNORED,
     over={
         "large-last-in-array": _array("1e400", PLAINS),
         "large-first-in-array": f"[1e400,{PLAINS}]",
@@ -235,7 +322,7 @@ def _object(last: str, members: str = MEMBERS) -> str:
 )
 @chooses(
     "deep-nesting",
-    options={"reject": reject("HDR_TOO_DEEP", *IGNORED), "accept": ACCEPT},
+    codes=DEEP,
     over={
         "arrays-to-128": _array("[" * 125 + "]" * 125, PLAINS),
         "objects-to-128": _object('"x":' + '{"a":' * 124 + "{}" + "}" * 124, PLAIN_MEMBERS),
@@ -251,7 +338,7 @@ def ignored_long_value(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "HDR-07",
-    codes=IGNORED,
+    IGNORED,
     over={
         "leading-zero": _array("[1,01]"),
         "point-without-digits": _array('{"a":[1.]}'),
@@ -283,12 +370,12 @@ def ignored_long_value(f: FileBuilder, value: str) -> None:
 )
 @rejects(
     "HDR-15",
-    codes=IGNORED,
+    IGNORED,
     over={"unknown-escape": _array(r'["a\x"]'), "unknown-escape-in-key": _object(r'"x":{"\u00g0":1}')},
 )
 @rejects(
     "HDR-14",
-    codes=IGNORED,
+    IGNORED,
     over={"control-character": _array('["a\nb"]'), "control-character-in-key": _object('"x":{"\x00":1}')},
 )
 def ignored_long_text(f: FileBuilder, value: str) -> None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from string import Template
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import pattern
 from safetensors_corpus.author.index import INDEX_NAME, SHARD_FAULTS, IndexBuilder, break_shard, numbered
 
 A, B, C = numbered(1, 2), numbered(2, 2), numbered(3, 3)
-TWICE: Options = {"index": ACCEPT, "reject": reject("IDX_TENSOR_DUPLICATE")}
+
+
+def two(f: IndexBuilder, raw: str | bytes | None = None) -> None:
+    """Add two shards with one tensor each, and their index or the text ``raw`` in its place."""
+    f.shard(A, "a")
+    f.shard(B, "b")
+    f.index({"a": A, "b": B}, raw=raw)
 
 
 @accepts("IDX-01 IDX-15", importance="high")
@@ -119,54 +125,42 @@ TEXTS = {
 @accepts("IDX-01", over=TEXTS)
 def text(f: IndexBuilder, value: str) -> None:
     """The layout of the JSON text is unusual: $slug."""
-    f.shard(A, "a")
-    f.shard(B, "b")
-    f.index({"a": A, "b": B}, raw=Template(value).substitute(a=A, b=B, e=B.replace("a", "\\u0061")))
+    two(f, Template(value).substitute(a=A, b=B, e=B.replace("a", "\\u0061")))
 
 
-@accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
+@accepts("IDX-01 IDX-15", importance="high", bugs="FB-103 FB-223")
 def consolidated_beside_shards(f: IndexBuilder) -> None:
     """The folder of the shards also contains weights files that the index does not name.
 
     These files contain all tensors of the model and some others. A loader that reads every file in the folder
     loads tensors twice, and may end up with the wrong values.
     """
-    f.shard(A, "a")
-    f.shard(B, "b")
+    two(f)
     f.shard("consolidated.safetensors", "a", "b", "c")
     f.shard("model.safetensors", "a", "b", "d")
-    f.index({"a": A, "b": B})
 
 
-@accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
+@accepts("IDX-01 IDX-15", importance="high", bugs="FB-103 FB-223")
 def stray_shard(f: IndexBuilder) -> None:
     """The folder contains a third shard from an earlier version, which the index does not name."""
-    f.shard(A, "a")
-    f.shard(B, "b")
-    f.shard("model-00003-of-00003.safetensors", "b", "old")
-    f.index({"a": A, "b": B})
+    two(f)
+    f.shard(C, "b", "old")
 
 
 @accepts("IDX-01 IDX-15")
 def broken_file_beside_shards(f: IndexBuilder) -> None:
     """An invalid file whose name ends in .safetensors is in the same folder as the shards."""
-    f.shard(A, "a")
-    f.shard(B, "b")
+    two(f)
     f.file("extra.safetensors", b"no safetensors file")
     f.file("config.json", b"{}")
-    f.index({"a": A, "b": B})
-
-
-# Indexes that disagree with their shards
 
 
 @rejects(
     "IDX-08",
-    codes="IDX_SHARD_MISSING",
-    importance="high",
+    "IDX_SHARD_MISSING",
     issue="https://github.com/sgl-project/sglang/pull/32279",
     over={"first": 0, "last": 1},
-    bugs=("FB-101",),
+    bugs="FB-101",
 )
 def shard_missing(f: IndexBuilder, place: int) -> None:
     """The $slug of two shards does not exist."""
@@ -174,18 +168,13 @@ def shard_missing(f: IndexBuilder, place: int) -> None:
     f.index({"a": A, "b": B})
 
 
-@rejects("IDX-08", codes="IDX_SHARD_MISSING", importance="high")
+@rejects("IDX-08", "IDX_SHARD_MISSING")
 def shards_all_missing(f: IndexBuilder) -> None:
     """Neither of the two shards exists."""
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
-@rejects(
-    "IDX-08",
-    codes="IDX_SHARD_MISSING",
-    importance="high",
-    over={"in-folder-below": "sub/" + B, "outside": "../outside/" + B},
-)
+@rejects("IDX-08", "IDX_SHARD_MISSING", over={"in-folder-below": "sub/" + B, "outside": "../outside/" + B})
 def shard_only(f: IndexBuilder, place: str) -> None:
     """A shard is not in the folder of the index, but a file elsewhere has its name: $slug."""
     f.shard(A, "a")
@@ -193,14 +182,14 @@ def shard_only(f: IndexBuilder, place: str) -> None:
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
-@rejects("IDX-08", codes="IDX_SHARD_MISSING", importance="high")
+@rejects("IDX-08", "IDX_SHARD_MISSING")
 def shard_missing_tensor_in_other(f: IndexBuilder) -> None:
     """A shard does not exist, and another shard contains its tensor with different bytes."""
     f.shard(A, "a", "b")
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
-@rejects("IDX-08", codes="IDX_SHARD_MISSING")
+@rejects("IDX-08", "IDX_SHARD_MISSING", importance="medium")
 def shard_pattern(f: IndexBuilder) -> None:
     """A shard name is a glob pattern that matches an existing file."""
     f.shard(A, "a")
@@ -208,7 +197,7 @@ def shard_pattern(f: IndexBuilder) -> None:
     f.index({"a": A, "b": "model-*2-of-00002.safetensors"}, metadata={"total_size": 16})
 
 
-@rejects("FRM-03 IDX-08", codes="FRM_TOO_SHORT", importance="high")
+@rejects("FRM-03 IDX-08", "FRM_TOO_SHORT")
 def shard_empty_file(f: IndexBuilder) -> None:
     """A shard is a file of 0 bytes, as after an interrupted download."""
     f.shard(A, "a")
@@ -216,13 +205,7 @@ def shard_empty_file(f: IndexBuilder) -> None:
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
-@rejects(
-    "IDX-09",
-    codes="IDX_TENSOR_MISSING",
-    importance="high",
-    issue="https://github.com/huggingface/huggingface_hub/issues/4725",
-    bugs=("FB-95",),
-)
+@rejects("IDX-09", "IDX_TENSOR_MISSING", issue="huggingface/huggingface_hub#4725", bugs="FB-95")
 def tensor_in_other_shard(f: IndexBuilder) -> None:
     """The index maps a tensor to one shard, but a different shard contains it."""
     f.shard(A, "a", "b")
@@ -230,7 +213,7 @@ def tensor_in_other_shard(f: IndexBuilder) -> None:
     f.index({"a": A, "b": B, "c": B}, metadata={"total_size": 24})
 
 
-@rejects("IDX-09", codes="IDX_TENSOR_MISSING", importance="high")
+@rejects("IDX-09", "IDX_TENSOR_MISSING")
 def tensors_exchanged(f: IndexBuilder) -> None:
     """The index maps each of two tensors to the shard of the other tensor."""
     f.shard(A, "a")
@@ -238,17 +221,17 @@ def tensors_exchanged(f: IndexBuilder) -> None:
     f.index({"a": B, "b": A}, metadata={"total_size": 16})
 
 
-@rejects("IDX-09", codes="IDX_TENSOR_MISSING", importance="high")
+@rejects("IDX-09", "IDX_TENSOR_MISSING")
 def index_of_an_earlier_division(f: IndexBuilder) -> None:
     """The index describes an earlier division of the same tensors among three shards.
 
     A save with another limit moved two tensors to the next shard. All shards exist, and together they contain
     exactly the tensors of the index.
     """
-    f.shard(numbered(1, 3), "a")
-    f.shard(numbered(2, 3), "b", "c")
-    f.shard(C, "d", "e", "f")
     first, second = numbered(1, 3), numbered(2, 3)
+    f.shard(first, "a")
+    f.shard(second, "b", "c")
+    f.shard(C, "d", "e", "f")
     f.index({"a": first, "b": first, "c": second, "d": second, "e": C, "f": C}, metadata={"total_size": 48})
 
 
@@ -261,7 +244,7 @@ CLAIMED = {
 }
 
 
-@rejects("IDX-09 IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=CLAIMED, bugs=("FB-95",))
+@rejects("IDX-09 IDX-14", "IDX_TENSOR_MISSING", over=CLAIMED, bugs="FB-95")
 def claimed(f: IndexBuilder, name: str) -> None:
     """The index names a tensor that no shard contains: $slug.
 
@@ -278,22 +261,22 @@ OTHERWISE = {
 }
 
 
-@rejects("IDX-09 IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=OTHERWISE)
-def named_otherwise(f: IndexBuilder, names: tuple[str, str]) -> None:
+@rejects("IDX-09 IDX-14", "IDX_TENSOR_MISSING", over=OTHERWISE)
+def named_otherwise(f: IndexBuilder, in_index: str, in_shard: str) -> None:
     """The index and the only shard name the same tensor differently: $slug.
 
     Programs that export a part of a model or that normalize names change one of the two files.
     """
-    f.shard(numbered(1, 1), names[1], "a")
-    f.index({names[0]: numbered(1, 1), "a": numbered(1, 1)}, metadata={"total_size": 16})
+    f.shard(numbered(1, 1), in_shard, "a")
+    f.index({in_index: numbered(1, 1), "a": numbered(1, 1)}, metadata={"total_size": 16})
 
 
 @chooses(
     "index-surplus-tensor",
-    options={"ignore": ACCEPT, "load": ACCEPT, "reject": reject("IDX_TENSOR_UNINDEXED")},
+    codes="IDX_TENSOR_UNINDEXED",
     importance="high",
     over={"first": A, "last": B},
-    bugs=("FB-73", "FB-206"),
+    bugs="FB-73 FB-206",
 )
 def surplus(f: IndexBuilder, place: str) -> None:
     """The $slug shard contains a tensor that the index does not name."""
@@ -305,11 +288,11 @@ def surplus(f: IndexBuilder, place: str) -> None:
 
 @chooses(
     "index-tensor-twice",
-    options=TWICE,
+    codes="IDX_TENSOR_DUPLICATE",
     importance="critical",
-    issue="https://github.com/JustVugg/colibri/issues/1479",
+    issue="JustVugg/colibri#1479",
     over={"first": A, "last": B},
-    bugs=("FB-61", "FB-102", "FB-206"),
+    bugs="FB-61 FB-102 FB-206",
 )
 def tensor_in_two_shards(f: IndexBuilder, mapped: str) -> None:
     """Two shards contain a tensor with different bytes, and the index maps it to the $slug shard.
@@ -322,17 +305,20 @@ def tensor_in_two_shards(f: IndexBuilder, mapped: str) -> None:
 
 
 @chooses(
-    "index-tensor-twice", options=TWICE, importance="high", over={"dtype": ("I32", 2), "shape": ("F32", 3)}
+    "index-tensor-twice",
+    codes="IDX_TENSOR_DUPLICATE",
+    importance="high",
+    over={"dtype": ("I32", 2), "shape": ("F32", 3)},
 )
-def tensor_in_two_shards_of_other(f: IndexBuilder, form: tuple[str, int]) -> None:
+def tensor_in_two_shards_of_other(f: IndexBuilder, dtype: str, length: int) -> None:
     """Another shard contains a copy of the tensor with a different $slug."""
-    f.shard(A, "a", twice=(form[0], [form[1]]))
+    f.shard(A, "a", twice=(dtype, [length]))
     f.shard(B, "twice")
-    f.shard(C, twice=(form[0], [form[1]]), c=("F32", [2]))
+    f.shard(C, twice=(dtype, [length]), c=("F32", [2]))
     f.index({"a": A, "twice": B, "c": C})
 
 
-@chooses("index-tensor-twice", options=TWICE)
+@chooses("index-tensor-twice", codes="IDX_TENSOR_DUPLICATE")
 def tensor_in_two_shards_alike(f: IndexBuilder) -> None:
     """Two shards contain the same tensor with the same bytes."""
     f.shard(A, "a").tensor("twice", "F32", [2], pattern("twice", 8))
@@ -348,17 +334,13 @@ OTHERS = {
 }
 
 
-@chooses("index-several", options={"opened": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=OTHERS)
+@chooses("index-several", codes="UNCLASSIFIED", over=OTHERS)
 def second_index(f: IndexBuilder, name: str) -> None:
     """Another index in the same folder maps the tensors to other shards: $value."""
+    two(f)
     f.shard("other-1.safetensors", "a", "b")
-    suffix = "bin" if "bin" in name else "safetensors"
-    f.file(
-        name, f'{{"metadata":{{}},"weight_map":{{"a":"other-1.{suffix}","b":"other-1.{suffix}"}}}}'.encode()
-    )
-    f.shard(A, "a")
-    f.shard(B, "b")
-    f.index({"a": A, "b": B})
+    other = f"other-1.{'bin' if 'bin' in name else 'safetensors'}"
+    f.file(name, f'{{"metadata":{{}},"weight_map":{{"a":"{other}","b":"{other}"}}}}'.encode())
 
 
 def broken_shard(f: IndexBuilder, fault: str) -> None:
@@ -373,10 +355,7 @@ def broken_shard(f: IndexBuilder, fault: str) -> None:
 
 
 for _fault, (_rule, _code) in SHARD_FAULTS.items():
-    rejects(_rule, codes=_code, importance="high", over={_fault: _fault})(broken_shard)
-
-
-# The same faults in checkpoints with one or three shards
+    rejects(_rule, _code, importance="high", over={_fault: _fault})(broken_shard)
 
 PATTERNS = {
     "question-mark-for-one-of-three": ("model-?0003-of-00003.safetensors", 3),
@@ -384,10 +363,9 @@ PATTERNS = {
 }
 
 
-@rejects("IDX-08", codes="IDX_SHARD_MISSING", over=PATTERNS)
-def shard_pattern_with(f: IndexBuilder, value: tuple[str, int]) -> None:
+@rejects("IDX-08", "IDX_SHARD_MISSING", importance="medium", over=PATTERNS)
+def shard_pattern_with(f: IndexBuilder, name: str, count: int) -> None:
     """The last shard name is a glob pattern that matches an existing file: $slug."""
-    name, count = value
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}
     for tensor, shard in shards.items():
         f.shard(shard).tensor(tensor, "I16", [3])
@@ -397,14 +375,8 @@ def shard_pattern_with(f: IndexBuilder, value: tuple[str, int]) -> None:
 @accepts("IDX-01 ENT-09")
 def tensors_called_like_members(f: IndexBuilder) -> None:
     """Tensors in three shards are named like members of the index and like the index file."""
-    f.shard(numbered(1, 3), metadata=("F16", [2, 2]))
-    f.shard(numbered(2, 3), total_size=("I64", []), weight_map=("U8", [5]))
+    first, second = numbered(1, 3), numbered(2, 3)
+    f.shard(first, metadata=("F16", [2, 2]))
+    f.shard(second, total_size=("I64", []), weight_map=("U8", [5]))
     f.shard(C, INDEX_NAME)
-    f.index(
-        {
-            "total_size": numbered(2, 3),
-            INDEX_NAME: C,
-            "metadata": numbered(1, 3),
-            "weight_map": numbered(2, 3),
-        }
-    )
+    f.index({"total_size": second, INDEX_NAME: C, "metadata": first, "weight_map": second})

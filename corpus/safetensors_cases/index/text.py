@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import json_text
 from safetensors_corpus.author.index import IndexBuilder, numbered
 
-A, B = numbered(1, 2), numbered(2, 2)
+from .shards import SIZE, A, B, two
+
 MAP = f'"weight_map":{{"a":"{A}","b":"{B}"}}'
-SIZE = '"metadata":{"total_size":16}'
 WHOLE = f"{{{SIZE},{MAP}}}"
 SAME = f'"a":"{A}","b":"{B}"'
-
-
-def _two_shards(f: IndexBuilder, raw: str | bytes) -> None:
-    f.shard(A, "a")
-    f.shard(B, "b")
-    f.index({"a": A, "b": B}, raw=raw)
-
-
 NOT_OBJECT = {
     "nothing": "",
     "array": f"[{WHOLE}]",
@@ -28,10 +20,10 @@ NOT_OBJECT = {
 }
 
 
-@rejects("IDX-01", codes=("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"), importance="high", over=NOT_OBJECT)
+@rejects("IDX-01", "IDX_NOT_JSON IDX_NO_WEIGHT_MAP", importance="high", over=NOT_OBJECT)
 def not_object(f: IndexBuilder, raw: str | bytes) -> None:
     """The index is not a JSON object: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
 GRAMMAR = {
@@ -48,10 +40,10 @@ GRAMMAR = {
 }
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR)
+@rejects("IDX-01", "IDX_NOT_JSON", over=GRAMMAR)
 def grammar(f: IndexBuilder, raw: str) -> None:
     """The text breaks the JSON grammar: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
 ENCODINGS = {
@@ -63,16 +55,16 @@ ENCODINGS = {
 }
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON", over=ENCODINGS)
+@rejects("IDX-01", "IDX_NOT_JSON", over=ENCODINGS)
 def encoding(f: IndexBuilder, raw: bytes) -> None:
     """The text is not UTF-8: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
-@chooses("index-bom", options={"reject": reject("IDX_NOT_JSON"), "accept": ACCEPT})
+@chooses("index-bom", codes="IDX_NOT_JSON")
 def byte_order_mark(f: IndexBuilder) -> None:
     """The text begins with the UTF-8 byte-order mark."""
-    _two_shards(f, b"\xef\xbb\xbf" + WHOLE.encode())
+    two(f, b"\xef\xbb\xbf" + WHOLE.encode())
 
 
 NO_MAP = {
@@ -85,31 +77,30 @@ NO_MAP = {
 }
 
 
-@rejects("IDX-01", codes="IDX_NO_WEIGHT_MAP", importance="high", over=NO_MAP)
+@rejects("IDX-01", "IDX_NO_WEIGHT_MAP", importance="high", over=NO_MAP)
 def weight_map(f: IndexBuilder, raw: str) -> None:
     """The weight_map of the index is missing or is not an object: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
-@chooses("index-flat-map", options={"reject": reject("IDX_NO_WEIGHT_MAP"), "accept": ACCEPT})
+@chooses("index-flat-map", codes="IDX_NO_WEIGHT_MAP")
 def flat_map(f: IndexBuilder) -> None:
     """The index has no weight_map, and its top-level object maps tensors to shards."""
-    _two_shards(f, f'{{"a":"{A}","b":"{B}"}}')
+    two(f, f'{{"a":"{A}","b":"{B}"}}')
 
 
 VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"file":"{B}"}}'}
 
 
-@rejects("IDX-01", codes=("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"), importance="high", over=VALUES)
+@rejects("IDX-01", "IDX_NO_WEIGHT_MAP IDX_BAD_FILENAME", importance="high", over=VALUES)
 def shard_is(f: IndexBuilder, value: str) -> None:
     """The index maps a tensor to something that is not a string: $slug."""
-    _two_shards(f, WHOLE.replace(f'"{B}"', value))
+    two(f, WHOLE.replace(f'"{B}"', value))
 
 
 @rejects(
     "IDX-12",
-    codes=("HDR_DUP_KEY", "IDX_TENSOR_DUPLICATE", "IDX_SHARD_MISSING", "IDX_BAD_FILENAME"),
-    importance="high",
+    "HDR_DUP_KEY IDX_TENSOR_DUPLICATE IDX_SHARD_MISSING IDX_BAD_FILENAME",
     over={
         "to-other-shard-last": f'"b":"{B}","a":"{A}","b":"{A}"',
         "to-other-shard-first": f'"b":"{A}","a":"{A}","b":"{B}"',
@@ -129,10 +120,10 @@ def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
     f.index(raw=f'{{{SIZE},"weight_map":{{{members}}}}}')
 
 
-@rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over={"plainly": '"b"', "escaped": '"\\u0062"'})
+@rejects("IDX-12", "HDR_DUP_KEY", over={"plainly": '"b"', "escaped": '"\\u0062"'})
 def tensor_twice_in_map_alike(f: IndexBuilder, key: str) -> None:
     """A tensor appears twice in the map with the same shard, and its second key is written $slug."""
-    _two_shards(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
+    two(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
 
 
 MAPS = {
@@ -142,26 +133,26 @@ MAPS = {
 }
 
 
-@rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over=MAPS)
-def two_weight_maps(f: IndexBuilder, maps: tuple[str, str]) -> None:
+@rejects("IDX-12", "HDR_DUP_KEY", over=MAPS)
+def two_weight_maps(f: IndexBuilder, first: str, second: str) -> None:
     """The index has two members named weight_map: $slug."""
-    _two_shards(f, f'{{{SIZE},"weight_map":{{{maps[0]}}},"weight_map":{{{maps[1]}}}}}')
+    two(f, f'{{{SIZE},"weight_map":{{{first}}},"weight_map":{{{second}}}}}')
 
 
 META = {"absent": f"{{{MAP}}}", "without-total-size": f'{{"metadata":{{}},{MAP}}}'}
-OPEN: Options = {"accept": ACCEPT, "reject": reject("UNCLASSIFIED", "IDX_SIZE_MISMATCH")}
+OPEN = "UNCLASSIFIED IDX_SIZE_MISMATCH"
 
 
-@chooses("index-metadata", options=OPEN, over=META)
+@chooses("index-metadata", codes=OPEN, over=META)
 def metadata(f: IndexBuilder, raw: str) -> None:
     """The metadata of the index is incomplete: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
-@chooses("index-metadata-type", options=OPEN, over={"null": "null", "string": '"16"', "array": "[]"})
+@chooses("index-metadata-type", codes=OPEN, over={"null": "null", "string": '"16"', "array": "[]"})
 def metadata_is(f: IndexBuilder, value: str) -> None:
     """The metadata of the index is not an object: $slug."""
-    _two_shards(f, f'{{"metadata":{value},{MAP}}}')
+    two(f, f'{{"metadata":{value},{MAP}}}')
 
 
 SIZES = {
@@ -173,10 +164,9 @@ SIZES = {
     "2p64-plus-16": str(2**64 + 16),
     "400-digits": "1" * 400,
 }
-MISMATCH: Options = {"accept": ACCEPT, "reject": reject("IDX_SIZE_MISMATCH")}
 
 
-@chooses("index-total-size", options=MISMATCH, importance="high", over=SIZES)
+@chooses("index-total-size", codes="IDX_SIZE_MISMATCH", importance="high", over=SIZES)
 def total_size(f: IndexBuilder, value: str) -> None:
     """The total size in the metadata differs from the size of the tensors: $slug.
 
@@ -184,29 +174,29 @@ def total_size(f: IndexBuilder, value: str) -> None:
     """
     f.budget = {"peak_bytes": 64 << 20}
     files = sum(len(f.shard(shard, tensor).render()) for shard, tensor in ((A, "a"), (B, "b")))
-    _two_shards(f, WHOLE.replace("16", value.replace("$files", str(files))))
+    two(f, WHOLE.replace("16", value.replace("$files", str(files))))
 
 
 SPELLINGS = {"float": "16.0", "exponent": "1.6e1", "string": '"16"', "1e308": "1e308"}
 
 
-@chooses("index-total-size-type", options=MISMATCH, over=SPELLINGS)
+@chooses("index-total-size-type", codes="IDX_SIZE_MISMATCH", over=SPELLINGS)
 def total_size_spelled(f: IndexBuilder, value: str) -> None:
     """The total size is not written as a whole number: $slug."""
-    _two_shards(f, WHOLE.replace("16", value))
+    two(f, WHOLE.replace("16", value))
 
 
 @accepts("IDX-02", level="may")
 def metadata_with_more(f: IndexBuilder) -> None:
     """The metadata of the index also contains a parameter count and values of all JSON types."""
     more = '16,"total_parameters":4,"by":"x","nested":{"a":[1,null,true,1.5]}'
-    _two_shards(f, WHOLE.replace("16", more))
+    two(f, WHOLE.replace("16", more))
 
 
 @chooses(
     "foreign-errors",
     "IDX-02",
-    options={"answer": ACCEPT, "refuse": reject("IDX_NOT_JSON", "UNCLASSIFIED")},
+    codes="IDX_NOT_JSON UNCLASSIFIED",
     over={"in-metadata": f'16,"total_parameters":{"9" * 5000}', "nested": f'16,"by":{{"a":[{"9" * 5000}]}}'},
 )
 def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
@@ -214,7 +204,7 @@ def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
 
     Python refuses to convert more than 4,300 digits and raises its own error.
     """
-    _two_shards(f, WHOLE.replace("16", more))
+    two(f, WHOLE.replace("16", more))
 
 
 MEMBERS = {
@@ -223,13 +213,13 @@ MEMBERS = {
 }
 
 
-@chooses("index-unknown-members", options={"accept": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=MEMBERS)
+@chooses("index-unknown-members", codes="UNCLASSIFIED", over=MEMBERS)
 def unknown_member(f: IndexBuilder, raw: str) -> None:
     """The index has a member other than metadata and weight_map: $slug."""
-    _two_shards(f, raw)
+    two(f, raw)
 
 
-@chooses("index-empty-map", options={"accept": ACCEPT, "reject": reject("IDX_NO_WEIGHT_MAP", "UNCLASSIFIED")})
+@chooses("index-empty-map", codes="IDX_NO_WEIGHT_MAP UNCLASSIFIED")
 def empty_map(f: IndexBuilder) -> None:
     """The map is empty, although a shard exists in the folder."""
     f.shard(A, "a")
@@ -239,7 +229,7 @@ def empty_map(f: IndexBuilder) -> None:
 REAL_SIZES = {"13-5-mb": 13_500_000, "20-1-mb": 20_100_000, "23-5-mb": 23_500_000}
 
 
-@accepts("IDX-13 IDX-01", heavy=True, over=REAL_SIZES, bugs={"20-1-mb": ("FB-92",), "23-5-mb": ("FB-92",)})
+@accepts("IDX-13 IDX-01", heavy=True, over=REAL_SIZES, bugs={"20-1-mb": "FB-92", "23-5-mb": "FB-92"})
 def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
     """The index has $value bytes, most of which are spaces before the map.
 
@@ -250,8 +240,6 @@ def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
     f.shard(B, "b")
     f.padded_index({"a": A, "b": B}, size)
 
-
-# The same faults in checkpoints with one or three shards
 
 ONLY = "model.safetensors"
 ONE = f"""{{
@@ -289,7 +277,7 @@ GRAMMAR_OF_ONE = {
 }
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_ONE)
+@rejects("IDX-01", "IDX_NOT_JSON", over=GRAMMAR_OF_ONE)
 def grammar_of_one_shard(f: IndexBuilder, raw: str) -> None:
     """The multi-line index of one shard breaks the JSON grammar: $slug."""
     f.shard(ONLY, weight=("F16", [2, 3]), bias=("F64", []))
@@ -307,20 +295,20 @@ GRAMMAR_OF_THREE = {
 }
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_THREE)
+@rejects("IDX-01", "IDX_NOT_JSON", over=GRAMMAR_OF_THREE)
 def grammar_of_three_shards(f: IndexBuilder, raw: str) -> None:
     """The one-line index of three shards breaks the JSON grammar: $slug."""
     _three_shards(f, raw)
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON")
+@rejects("IDX-01", "IDX_NOT_JSON")
 def grammar_of_three_shards_raw_tab_in_tensor_name(f: IndexBuilder) -> None:
     """A tensor name in the index contains an unescaped tab, and a shard contains that tensor."""
     text = THREE.replace('"weight_map":{', f'"weight_map":{{"a\tb":"{numbered(3, 3)}",')
     _three_shards(f, text.replace("24", "32"), "a\tb")
 
 
-@rejects("IDX-01", codes="IDX_NOT_JSON")
+@rejects("IDX-01", "IDX_NOT_JSON")
 def encoding_utf_16_be_of_three_shards(f: IndexBuilder) -> None:
     """The text of an index of three shards is big-endian UTF-16."""
     _three_shards(f, THREE.encode("utf-16-be"))

@@ -6,10 +6,11 @@ from safetensors_corpus.author.actions import LifecycleBuilder
 from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder
 
-from .open_files import CUT, CUT_ELSEWHERE, OLD_NEW, PART, REPORT, A, B, data_start, of_four, open_pair, pair
+from .open_files import ERROR, A, data_start, exchanged, of_four, open_pair, pair
 
-# The file is opened while a writer is still working on it
-
+PART = 64 * 1024
+"""Size in bytes of each tensor in the file that spans many pages. It is larger than a typical memory page."""
+REPORT = "NVIDIA/TensorRT-LLM#17368"
 STAGES = ("nothing", "part-of-the-length", "part-of-the-header", "header", "part-of-the-data")
 
 
@@ -47,12 +48,7 @@ def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
     f.read("b")
 
 
-@rejects(
-    "OFF-04",
-    codes=("OFF_OUT_OF_BOUNDS", "API_TRUNCATED"),
-    importance="high",
-    over=("header", "part-of-the-data"),
-)
+@rejects("OFF-04", "OFF_OUT_OF_BOUNDS API_TRUNCATED", importance="high", over=("header", "part-of-the-data"))
 def taken_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
     """The first tensor of a partly written file is requested; written so far: $slug.
 
@@ -102,16 +98,13 @@ def truncated_and_written_anew(f: LifecycleBuilder) -> None:
     f.expect(b"\x33" * 4, dtype="U8", shape=[4])
 
 
-@chooses("header-rewritten-after-open", options=OLD_NEW, importance="high")
+@chooses("header-rewritten-after-open", codes=ERROR, importance="high")
 def truncated_and_written_anew_while_open(f: LifecycleBuilder) -> None:
     """The open file is emptied and rewritten with a header that swaps the ranges of the tensors."""
     file = open_pair(f)
-    other = FileBuilder()
-    other.tensor("b", "F32", [2], A, at=0)
-    other.tensor("a", "F32", [2], B, at=0)
     f.truncate(0)
-    f.append(other.render())
-    assert len(other.render()) == len(file)
+    f.append(exchanged())
+    assert len(exchanged()) == len(file)
     f.read("b")
     f.expect(A, "new")
 
@@ -120,11 +113,12 @@ BOTH = ("small", "large")
 PLACES = ("last-byte", "half-of-the-tensor", "the-tensor", "all-data", "part-of-the-header", "everything")
 
 
-def two_tensors(f: LifecycleBuilder, file: str) -> None:
-    """Add two tensors that share a memory page (``small``) or span many pages (``large``)."""
+def open_two(f: LifecycleBuilder, file: str) -> None:
+    """Open a file with two tensors that share a memory page (``small``) or span many pages (``large``)."""
     large = file == "large"
     for name, fill in (("a", b"\x5a"), ("b", b"\xa5")):
         f.tensor(name, "U8", [PART if large else 16], fill * PART if large else None)
+    f.open()
 
 
 def cut_size(f: LifecycleBuilder, place: str = "the-tensor") -> int:
@@ -138,45 +132,41 @@ CUTS = {f"{place}-{file}": (file, place) for file in BOTH for place in PLACES}
 
 @chooses(
     "truncated-after-open",
-    options=CUT,
+    codes="API_TRUNCATED",
     level="should",
     importance="critical",
     issue=REPORT,
-    bugs={"everything-large": ("FB-111",), "the-tensor-large": ("FB-111",)},
+    bugs={"everything-large": "FB-111", "the-tensor-large": "FB-111"},
     over=CUTS,
 )
-def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:
+def cut(f: LifecycleBuilder, file: str, place: str) -> None:
     """The open file is truncated, and the last tensor is requested; missing part: $slug."""
-    two_tensors(f, value[0])
-    f.open()
-    f.truncate(cut_size(f, value[1]))
+    open_two(f, file)
+    f.truncate(cut_size(f, place))
     f.read("b")
 
 
-@chooses("truncated-after-open", options=CUT, level="should", importance="high", over=BOTH)
+@chooses("truncated-after-open", codes="API_TRUNCATED", level="should", importance="high", over=BOTH)
 def cut_between_two_tensors(f: LifecycleBuilder, file: str) -> None:
     """The file ($slug) is truncated after one tensor was read and before the next is requested."""
-    two_tensors(f, file)
-    f.open()
+    open_two(f, file)
     f.read("a")
     f.truncate(cut_size(f))
     f.read("b")
 
 
-@chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE, over=BOTH)
+@chooses("changed-elsewhere-after-open", "API-11", codes="API_TRUNCATED", over=BOTH)
 def cut_behind_the_tensor(f: LifecycleBuilder, file: str) -> None:
     """The file ($slug) is truncated after the end of the requested tensor, which stays complete."""
-    two_tensors(f, file)
-    f.open()
+    open_two(f, file)
     f.truncate(cut_size(f))
     f.read("a")
 
 
-@chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE)
+@chooses("changed-elsewhere-after-open", "API-11", codes="API_TRUNCATED")
 def cut_and_restored(f: LifecycleBuilder) -> None:
     """The file is truncated, and the bytes are restored before the tensor is requested."""
-    two_tensors(f, "small")
-    f.open()
+    open_two(f, "small")
     whole = f.render()
     f.truncate(cut_size(f))
     f.append(whole[cut_size(f) :])
@@ -184,9 +174,8 @@ def cut_and_restored(f: LifecycleBuilder) -> None:
 
 
 @accepts("API-11 DAT-07", importance="critical", over=CUTS, issue=REPORT)
-def cut_after_the_tensor_was_taken(f: LifecycleBuilder, value: tuple[str, str]) -> None:
+def cut_after_the_tensor_was_taken(f: LifecycleBuilder, file: str, place: str) -> None:
     """The file is truncated after a tensor was returned and before it is checked; missing part: $slug."""
-    two_tensors(f, value[0])
-    f.open()
+    open_two(f, file)
     f.read("b")
-    f.truncate(cut_size(f, value[1]))
+    f.truncate(cut_size(f, place))

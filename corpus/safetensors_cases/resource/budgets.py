@@ -9,9 +9,10 @@ the size.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import RecipeBuilder, pattern
 from safetensors_corpus.author.parts import powers
 
@@ -29,7 +30,7 @@ recent Python. Of 38 readers, most read 8 to 4,096 bytes before they reject a fi
 file. These extra bytes must not make such a reader fail. A reader that reads a large header instead of
 rejecting the file because of its length exceeds the limit a hundredfold.
 """
-BYTES_MISSING = ("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH")
+BYTES_MISSING = "OFF_OUT_OF_BOUNDS OFF_SIZE_MISMATCH"
 SIXTEEN = bytes(range(1, 17))
 FAR = pattern("far", 8)
 
@@ -62,12 +63,14 @@ def entry(name: str, dtype: str, shape: list[int], begin: int, end: int) -> str:
     return f'"{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}}'.replace(" ", "")
 
 
-@rejects(
-    "FRM-06 FRM-04 LIM-02",
-    codes=OVER_LIMIT,
-    importance="critical",
-    over={"100000001": CAP + 1, "2p40": 2**40, "2p63": 2**63},
-)
+def cheap(f: RecipeBuilder, *entries: str, data: Sequence[bytes | dict[str, Any]] = ()) -> None:
+    """Write a header of one or two entries, then the data, and set the constant budget."""
+    f.header("{", entries[0], *(part for text in entries[1:] for part in (",", text)), "}")
+    f.data(*data)
+    constant_cost(f)
+
+
+@rejects("FRM-06 FRM-04 LIM-02", OVER_LIMIT, over={"100000001": CAP + 1, "2p40": 2**40, "2p63": 2**63})
 def claimed_header(f: RecipeBuilder, value: int) -> None:
     """A file of sixteen bytes claims a header of $value bytes, but must not cost more than its real size.
 
@@ -78,7 +81,7 @@ def claimed_header(f: RecipeBuilder, value: int) -> None:
     constant_cost(f)
 
 
-@rejects("FRM-04 LIM-02", codes=PAST_END, importance="critical")
+@rejects("FRM-04 LIM-02", PAST_END)
 def claimed_header_at_cap(f: RecipeBuilder) -> None:
     """A file of sixteen bytes claims the largest permitted header.
 
@@ -94,35 +97,29 @@ READ = ("open", "read")
 """Steps that include a read, because some readers compare the sizes only when they read a tensor."""
 
 
-@rejects("OFF-04 LIM-02", codes=BYTES_MISSING, importance="critical", steps=READ, over=powers("2p32", "2p40"))
+@rejects("OFF-04 LIM-02", BYTES_MISSING, steps=READ, over=powers("2p32", "2p40"))
 def claimed_tensor(f: RecipeBuilder, value: int) -> None:
     """A tensor claims $value bytes in a file of about a hundred bytes.
 
     Shape, dtype and range agree, so only the file size shows that the bytes are missing.
     """
-    f.header("{", entry("w", "U8", [value], 0, value), "}")
-    f.data(SIXTEEN)
-    constant_cost(f)
+    cheap(f, entry("w", "U8", [value], 0, value), data=[SIXTEEN])
 
 
-@rejects(
-    "OFF-05 LIM-02", codes="OFF_SIZE_MISMATCH", importance="critical", steps=READ, over=powers("2p32", "2p40")
-)
+@rejects("OFF-05 LIM-02", "OFF_SIZE_MISMATCH", steps=READ, over=powers("2p32", "2p40"))
 def claimed_shape(f: RecipeBuilder, value: int) -> None:
     """A shape has $value elements, but the range has only sixteen bytes.
 
     The range is inside the file. The reader must compare the two sizes before it allocates memory for the
     shape.
     """
-    f.header("{", entry("w", "F32", [value], 0, 16), "}")
-    f.data(SIXTEEN)
-    constant_cost(f)
+    cheap(f, entry("w", "F32", [value], 0, 16), data=[SIXTEEN])
 
 
 @accepts(
     "SHP-04 LIM-02",
     importance="high",
-    steps=("open", "read"),
+    steps=READ,
     over={"behind": [0, 2**40], "before": [2**40, 0], "between": [2**20, 0, 2**20]},
 )
 def large_dimension_of_nothing(f: RecipeBuilder, value: list[int]) -> None:
@@ -136,12 +133,7 @@ def large_dimension_of_nothing(f: RecipeBuilder, value: list[int]) -> None:
     constant_cost(f)
 
 
-@chooses(
-    "large-dimension",
-    "LIM-02",
-    options={"accept": ACCEPT, "reject": reject("SHP_OVERFLOW")},
-    importance="high",
-)
+@chooses("large-dimension", "LIM-02", codes="SHP_OVERFLOW", importance="high")
 def dimension_2p63_of_nothing(f: RecipeBuilder) -> None:
     """A tensor has 2^63 empty rows, which must not cost anything."""
     f.header("{", entry("w", "U8", [2**63, 0], 0, 0), "}")
@@ -154,9 +146,10 @@ def _far(f: RecipeBuilder, begin: int) -> None:
     f.header(
         "{", entry("near", "U8", [begin], 0, begin), ",", entry("far", "F32", [2], begin, begin + 8), "}"
     )
-    f.pad_header(-(-f.header_size // 8) * 8)
+    f.align_header()
     f.data({"zeros": begin}, FAR)
     f.expect("far", "F32", [2], FAR)
+    constant_cost(f)
 
 
 @accepts(
@@ -171,7 +164,7 @@ def _far(f: RecipeBuilder, begin: int) -> None:
         "2p32-and-8": 2**32 + 8,
         "2p40": 2**40,
     },
-    bugs={"2p31": ("FB-133", "FB-135"), "2p32": ("FB-133", "FB-135")},
+    bugs={"2p31": "FB-133 FB-135", "2p32": "FB-133 FB-135"},
 )
 def tensor_behind(f: RecipeBuilder, value: int) -> None:
     """The only tensor that the case requests begins at byte $value of the data.
@@ -181,14 +174,13 @@ def tensor_behind(f: RecipeBuilder, value: int) -> None:
     """
     _far(f, value)
     f.ask("far")
-    constant_cost(f)
 
 
 @accepts(
     "LIM-07 API-01 OFF-14",
     importance="high",
     over=powers("2p31", "2p32", "2p40"),
-    bugs={"2p31": ("FB-135",), "2p32": ("FB-135",)},
+    bugs={"2p31": "FB-135", "2p32": "FB-135"},
 )
 def opened_only(f: RecipeBuilder, value: int) -> None:
     """A file with a tensor of $value bytes is opened, but no tensor is read.
@@ -197,24 +189,17 @@ def opened_only(f: RecipeBuilder, value: int) -> None:
     """
     _far(f, value)
     f.expect_count(2, "U8", "F32")
-    constant_cost(f)
 
 
 @accepts("LIM-07 OFF-14 API-01", steps=("slice",), importance="high")
 def element_count_beyond_32_bits(f: RecipeBuilder) -> None:
     """A tensor of 2^32 + 2 elements precedes the requested tensor."""
     count = 2**32 + 2
-    f.header(
-        "{",
-        entry("near", "BF16", [2, count // 2], 0, 2 * count),
-        ",",
-        entry("far", "F32", [2], 2 * count, 2 * count + 8),
-        "}",
-    )
-    f.data({"zeros": 2 * count}, FAR)
+    near = entry("near", "BF16", [2, count // 2], 0, 2 * count)
+    far = entry("far", "F32", [2], 2 * count, 2 * count + 8)
+    cheap(f, near, far, data=[{"zeros": 2 * count}, FAR])
     f.expect("far", "F32", [2], FAR)
     f.ask("far")
-    constant_cost(f)
 
 
 @accepts("LIM-07 OFF-11 OFF-14", steps=("slice",))
@@ -222,58 +207,48 @@ def unaligned_behind_2p32(f: RecipeBuilder) -> None:
     """An unaligned tensor begins after 2^32 + 1 bytes of data."""
     _far(f, 2**32 + 1)
     f.ask("far")
-    constant_cost(f)
 
 
-@rejects("OFF-04 LIM-02 OFF-14", codes=BYTES_MISSING, importance="critical", steps=READ)
+@rejects("OFF-04 LIM-02 OFF-14", BYTES_MISSING, steps=READ)
 def data_shorter_by_2p32(f: RecipeBuilder) -> None:
     """The end of the range is exactly 2^32 bytes past the end of the data.
 
     To a reader that uses 32-bit integers, the two ends are equal, so the reader continues far past the end of
     the file.
     """
-    f.header("{", entry("w", "U8", [2**32 + 8], 0, 2**32 + 8), "}")
-    f.data(FAR)
-    constant_cost(f)
+    cheap(f, entry("w", "U8", [2**32 + 8], 0, 2**32 + 8), data=[FAR])
 
 
-@rejects("OFF-08 OFF-14", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high")
+@rejects("OFF-08 OFF-14", "OFF_TRAILING OFF_HOLE")
 def data_longer_by_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes follow the last tensor.
 
     To a reader that uses 32-bit integers, the file seems to end where it should, so four gigabytes can be
     hidden after the last tensor.
     """
-    f.header("{", entry("w", "F32", [2], 0, 8), "}")
-    f.data(FAR, {"zeros": 2**32})
-    constant_cost(f)
+    cheap(f, entry("w", "F32", [2], 0, 8), data=[FAR, {"zeros": 2**32}])
 
 
-@rejects("OFF-07 OFF-14", codes="OFF_HOLE", importance="high")
+@rejects("OFF-07 OFF-14", "OFF_HOLE")
 def hole_of_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes between two tensors belong to neither of them."""
-    f.header("{", entry("a", "F32", [2], 0, 8), ",", entry("b", "F32", [2], 2**32 + 8, 2**32 + 16), "}")
-    f.data(FAR, {"zeros": 2**32}, FAR)
-    constant_cost(f)
+    second = entry("b", "F32", [2], 2**32 + 8, 2**32 + 16)
+    cheap(f, entry("a", "F32", [2], 0, 8), second, data=[FAR, {"zeros": 2**32}, FAR])
 
 
-@rejects("OFF-04 LIM-07", codes="OFF_OUT_OF_BOUNDS", importance="high", over=powers("2p32", "2p40"))
+@rejects("OFF-04 LIM-07", "OFF_OUT_OF_BOUNDS", importance="high", over=powers("2p32", "2p40"))
 def one_byte_short(f: RecipeBuilder, value: int) -> None:
     """The last byte is missing from a file with a tensor of $value bytes.
 
     A reader that stores the size as a single-precision float does not find the fault.
     """
-    f.header("{", entry("w", "U8", [value], 0, value), "}")
-    f.data({"zeros": value - 1})
-    constant_cost(f)
+    cheap(f, entry("w", "U8", [value], 0, value), data=[{"zeros": value - 1}])
 
 
-@rejects("OFF-08 LIM-07", codes=("OFF_TRAILING", "OFF_HOLE"), over=powers("2p32", "2p40"))
+@rejects("OFF-08 LIM-07", "OFF_TRAILING OFF_HOLE", importance="medium", over=powers("2p32", "2p40"))
 def one_byte_more(f: RecipeBuilder, value: int) -> None:
     """One byte follows a tensor of $value bytes."""
-    f.header("{", entry("w", "U8", [value], 0, value), "}")
-    f.data({"zeros": value + 1})
-    constant_cost(f)
+    cheap(f, entry("w", "U8", [value], 0, value), data=[{"zeros": value + 1}])
 
 
 Filling = Callable[[RecipeBuilder, int], None]
@@ -281,11 +256,7 @@ Filling = Callable[[RecipeBuilder, int], None]
 DEMANDED = {"1mb": MEGABYTE, "5mb": 5 * MEGABYTE, "25mb": 25 * MEGABYTE}
 """Sizes that every reader should accept (LIM-01)."""
 ALL = DEMANDED | {"100mb": CAP}
-HEADER_CAP: Options = {"accept": ACCEPT, "reject": reject("FRM_HEADER_OVER_LIMIT")}
-LARGE_FIELD: Options = {
-    "ignore": ACCEPT,
-    "reject": reject("ENT_UNKNOWN_FIELD", "FRM_HEADER_OVER_LIMIT", "LIM_MEMORY", "LIM_TIME"),
-}
+LARGE_FIELD = "ENT_UNKNOWN_FIELD FRM_HEADER_OVER_LIMIT LIM_MEMORY LIM_TIME"
 
 
 def spaces(f: RecipeBuilder, size: int) -> None:
@@ -337,20 +308,20 @@ def _filled(f: RecipeBuilder, fill: Filling, size: int) -> None:
 
 @accepts("LIM-01 LIM-03 LIM-04 LIM-08", importance="high", over=FILLED)
 @accepts("LIM-01 LIM-03 LIM-04", importance="high", heavy=True, over=SLOW)
-def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
+def filled_with(f: RecipeBuilder, fill: Filling, size: int) -> None:
     """The header is large and valid: $slug.
 
     The cost of reading such a header must grow in proportion to its size. The cost grows faster if a reader
     looks up each name in a list of all others or copies the rest of the text for each token. The cost is too
     high if a reader keeps an object of a kilobyte for each entry.
     """
-    _filled(f, *value)
+    _filled(f, fill, size)
 
 
 @chooses(
     "header-cap",
     "LIM-03 LIM-04",
-    options=HEADER_CAP,
+    codes="FRM_HEADER_OVER_LIMIT",
     importance="high",
     over={f"{what}-100mb": (fill, CAP) for what, fill in FILLINGS.items()}
     | {
@@ -358,13 +329,13 @@ def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
         "metadata-string-50mb": (metadata_string, 50 * MEGABYTE),
     },
 )
-def filled_with_more(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
+def filled_with_more(f: RecipeBuilder, fill: Filling, size: int) -> None:
     """The header is larger than what every reader must accept, but within the official cap: $slug.
 
     Rejecting this header because of its length costs nothing. Reading the header must not cost more per byte
     than reading a smaller one.
     """
-    _filled(f, *value)
+    _filled(f, fill, size)
 
 
 OVER_CAP = {
@@ -375,14 +346,13 @@ OVER_CAP = {
 }
 
 
-@rejects("FRM-06 LIM-01", codes="FRM_HEADER_OVER_LIMIT", importance="high", over=OVER_CAP)
-def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
+@rejects("FRM-06 LIM-01", "FRM_HEADER_OVER_LIMIT", importance="high", over=OVER_CAP)
+def over_cap(f: RecipeBuilder, fill: Filling, size: int) -> None:
     """A complete and valid header exceeds the cap: $slug.
 
     The reader must reject the file because of its header length, without reading the header or allocating
     memory for it.
     """
-    fill, size = value
     f.expect_count(0)
     fill(f, size)
     constant_cost(f)
@@ -391,7 +361,7 @@ def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
 @chooses(
     "high-rank",
     "LIM-03 LIM-04",
-    options={"accept": ACCEPT, "reject": reject("LIM_RANK", "FRM_HEADER_OVER_LIMIT", "LIM_MEMORY")},
+    codes="LIM_RANK FRM_HEADER_OVER_LIMIT LIM_MEMORY",
     importance="high",
     heavy=True,
     over=ALL,
@@ -407,12 +377,7 @@ def one_long_shape(f: RecipeBuilder, value: int) -> None:
 
 
 @chooses(
-    "large-ignored-field",
-    "ENT-04 LIM-03 LIM-04",
-    options=LARGE_FIELD,
-    importance="high",
-    heavy=True,
-    over=ALL,
+    "large-ignored-field", "ENT-04 LIM-03 LIM-04", codes=LARGE_FIELD, importance="high", heavy=True, over=ALL
 )
 def ignored_array(f: RecipeBuilder, value: int) -> None:
     """An array of numbers in an unknown field fills a header of $value bytes.
@@ -427,11 +392,7 @@ def ignored_array(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "duplicate-tensor-names",
     "LIM-03 LIM-04",
-    options={
-        "reject": reject("HDR_DUP_KEY", "OFF_OVERLAP", "FRM_HEADER_OVER_LIMIT"),
-        "last-wins": ACCEPT,
-        "first-wins": ACCEPT,
-    },
+    codes="HDR_DUP_KEY OFF_OVERLAP FRM_HEADER_OVER_LIMIT",
     importance="high",
     heavy=True,
     over=ALL,
@@ -453,7 +414,7 @@ def one_name_again_and_again(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "entry-as-array",
     "LIM-03 LIM-04",
-    options={"reject": reject("ENT_NOT_OBJECT", "FRM_HEADER_OVER_LIMIT"), "accept": ACCEPT},
+    codes="ENT_NOT_OBJECT FRM_HEADER_OVER_LIMIT",
     importance="high",
     heavy=True,
     over=ALL,
@@ -470,13 +431,7 @@ def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@rejects(
-    "LIM-05 OFF-06",
-    codes="OFF_OVERLAP",
-    importance="critical",
-    over=(1000, 100_000, 1_000_000),
-    bugs=("FB-01",),
-)
+@rejects("LIM-05 OFF-06", "OFF_OVERLAP", over=(1000, 100_000, 1_000_000), bugs="FB-01")
 def names_on_one_range(f: RecipeBuilder, value: int) -> None:
     """$value names share one range of half a megabyte.
 
@@ -487,7 +442,6 @@ def names_on_one_range(f: RecipeBuilder, value: int) -> None:
     f.header({"each": text, "count": value, "separator": ","}, "}")
     f.data({"repeat": {"hex": "2a"}, "count": 524_288})
     linear_cost(f)
-    f.budget["peak_bytes"] = SLACK + 20 * f.header_size
 
 
 @accepts("OFF-09 LIM-05 OFF-10 LIM-04", importance="high", heavy=True, over=(10_000, 100_000))

@@ -6,21 +6,33 @@ of error messages.
 
 from __future__ import annotations
 
-from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import RecipeBuilder
 
-from .budgets import ALL, BYTES_MISSING, LARGE_FIELD, MEGABYTE, counted_byte, entry, linear_cost
+from .budgets import ALL, BYTES_MISSING, LARGE_FIELD, MEGABYTE, READ, counted_byte, entry, linear_cost
 
 COUNTS = {"100000": 100_000, "1000000": 1_000_000}
+UNITS = {"arrays": ("[", "]"), "objects": ('{"":', "}")}
 DIGITS = {"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE}
 SMALL_AND_LARGE = {"1mb": MEGABYTE, "25mb": 25 * MEGABYTE}
-TOO_DEEP = ("HDR_TOO_DEEP", "HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
-NEVER_CLOSED = ("HDR_NOT_JSON", "HDR_TOO_DEEP", "ENT_UNKNOWN_FIELD")
+TOO_DEEP = "HDR_TOO_DEEP HDR_NOT_JSON ENT_UNKNOWN_FIELD"
+NEVER_CLOSED = "HDR_NOT_JSON HDR_TOO_DEEP ENT_UNKNOWN_FIELD"
 OPEN_ENTRY = '{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":'
 
 
 def _repeated(f: RecipeBuilder, text: str, count: int) -> None:
     f.header({"repeat": {"text": text}, "count": count})
+
+
+def _nested(
+    f: RecipeBuilder, before: str, value: str, depth: int, unit: tuple[str, str] = ("[", "]")
+) -> None:
+    """Write ``value`` inside ``depth`` arrays or objects, after ``before`` and before two braces."""
+    f.header(before)
+    _repeated(f, unit[0], depth)
+    f.header(value)
+    _repeated(f, unit[1], depth)
+    f.header("}}")
 
 
 def _one_byte(f: RecipeBuilder) -> None:
@@ -34,21 +46,16 @@ def _one_byte(f: RecipeBuilder) -> None:
 @chooses(
     "deep-nesting",
     "LIM-08",
-    options={"reject": reject(*TOO_DEEP), "accept": ACCEPT},
+    codes=TOO_DEEP,
     importance="critical",
-    over={f"{what}-{slug}": (what, n) for what in ("arrays", "objects") for slug, n in COUNTS.items()},
+    over={f"{what}-{slug}": (unit, n) for what, unit in UNITS.items() for slug, n in COUNTS.items()},
 )
-def nested_in_ignored_field(f: RecipeBuilder, value: tuple[str, int]) -> None:
+def nested_in_ignored_field(f: RecipeBuilder, unit: tuple[str, str], depth: int) -> None:
     """An unknown field contains a complete value that is very deeply nested: $slug.
 
     A parser that recurses once per level overflows the stack while it parses the value or frees the result.
     """
-    what, depth = value
-    f.header(OPEN_ENTRY)
-    _repeated(f, "[" if what == "arrays" else '{"":', depth)
-    f.header("0")
-    _repeated(f, "]" if what == "arrays" else "}", depth)
-    f.header("}}")
+    _nested(f, OPEN_ENTRY, "0", depth, unit)
     _one_byte(f)
 
 
@@ -59,41 +66,33 @@ NESTED_AND_NEVER_CLOSED = {
 }
 
 
-@rejects("HDR-07 HDR-16 LIM-08", codes=NEVER_CLOSED, importance="critical", over=NESTED_AND_NEVER_CLOSED)
-def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
+@rejects("HDR-07 HDR-16 LIM-08", NEVER_CLOSED, importance="critical", over=NESTED_AND_NEVER_CLOSED)
+def nested_and_never_closed(f: RecipeBuilder, text: str, count: int) -> None:
     """An unknown field opens arrays or objects and never closes them: $slug."""
     f.header(OPEN_ENTRY)
-    _repeated(f, *value)
+    _repeated(f, text, count)
     f.data(b"*")
     linear_cost(f)
 
 
-@rejects("SHP-01 HDR-16", codes=("SHP_BAD_TYPE", "HDR_TOO_DEEP"), importance="critical", over=COUNTS)
+@rejects("SHP-01 HDR-16", "SHP_BAD_TYPE HDR_TOO_DEEP", importance="critical", over=COUNTS)
 def nested_in_shape(f: RecipeBuilder, value: int) -> None:
     """The only dimension of a shape is inside $value nested arrays.
 
     A depth limit must not apply only to unknown fields.
     """
-    f.header('{"w":{"dtype":"U8","data_offsets":[0,0],"shape":')
-    _repeated(f, "[", value)
-    f.header("0")
-    _repeated(f, "]", value)
-    f.header("}}")
+    _nested(f, '{"w":{"dtype":"U8","data_offsets":[0,0],"shape":', "0", value)
     linear_cost(f)
 
 
-@rejects("MET-01 HDR-16", codes=("MET_VALUE_NOT_STRING", "HDR_TOO_DEEP"), importance="critical", over=COUNTS)
+@rejects("MET-01 HDR-16", "MET_VALUE_NOT_STRING HDR_TOO_DEEP", importance="critical", over=COUNTS)
 def nested_in_metadata(f: RecipeBuilder, value: int) -> None:
     """A metadata value is an empty string inside $value nested arrays."""
-    f.header('{"__metadata__":{"key":')
-    _repeated(f, "[", value)
-    f.header('""')
-    _repeated(f, "]", value)
-    f.header("}}")
+    _nested(f, '{"__metadata__":{"key":', '""', value)
     linear_cost(f)
 
 
-@rejects("SHP-07 LIM-08", codes="ENT_BAD_INTEGER", importance="high", over=DIGITS)
+@rejects("SHP-07 LIM-08", "ENT_BAD_INTEGER", importance="high", over=DIGITS)
 def digits_in_shape(f: RecipeBuilder, value: int) -> None:
     """A dimension is a number of $value digits.
 
@@ -108,9 +107,9 @@ def digits_in_shape(f: RecipeBuilder, value: int) -> None:
 
 @rejects(
     "OFF-04 SHP-07 LIM-08",
-    codes=("ENT_BAD_INTEGER", "OFF_OUT_OF_BOUNDS", "OFF_BAD_PAIR"),
+    "ENT_BAD_INTEGER OFF_OUT_OF_BOUNDS OFF_BAD_PAIR",
     importance="high",
-    steps=("open", "read"),
+    steps=READ,
     over=DIGITS,
 )
 def digits_in_offset(f: RecipeBuilder, value: int) -> None:
@@ -122,11 +121,7 @@ def digits_in_offset(f: RecipeBuilder, value: int) -> None:
 
 
 @chooses(
-    "long-number",
-    "HDR-18",
-    options={"reject": reject("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD", "LIM_TIME"), "skip": ACCEPT},
-    importance="high",
-    over=DIGITS,
+    "long-number", "HDR-18", codes="HDR_NOT_JSON ENT_UNKNOWN_FIELD LIM_TIME", importance="high", over=DIGITS
 )
 def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     """An integer in an unknown field has $value digits.
@@ -139,7 +134,7 @@ def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     _one_byte(f)
 
 
-@chooses("large-ignored-field", "LIM-08 HDR-18", options=LARGE_FIELD, over={"1mb": MEGABYTE - 100})
+@chooses("large-ignored-field", "LIM-08 HDR-18", codes=LARGE_FIELD, over={"1mb": MEGABYTE - 100})
 def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     """A number in an unknown field has $value zeros between its decimal point and its last digit.
 
@@ -161,19 +156,18 @@ def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
         "unicode-25mb": ("\\u00e9", 25 * MEGABYTE),
     },
 )
-def escapes(f: RecipeBuilder, value: tuple[str, int]) -> None:
+def escapes(f: RecipeBuilder, unit: str, size: int) -> None:
     """A metadata value consists of escapes: $slug.
 
     If a parser appends each character to an immutable string, it copies the string every time.
     """
-    unit, size = value
     f.header('{"__metadata__":{"key":"')
     f.fill_header(size, unit, '"}}')
     f.expect_count(0)
     linear_cost(f)
 
 
-@rejects("HDR-07 LIM-08", codes="HDR_NOT_JSON", over=SMALL_AND_LARGE)
+@rejects("HDR-07 LIM-08", "HDR_NOT_JSON", over=SMALL_AND_LARGE)
 def string_without_end(f: RecipeBuilder, value: int) -> None:
     """A metadata value that is never closed fills a header of $value bytes.
 
@@ -187,7 +181,7 @@ def string_without_end(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "large-ignored-field",
     "LIM-04 LIM-08",
-    options=LARGE_FIELD,
+    codes=LARGE_FIELD,
     heavy=True,
     over={"1mb": MEGABYTE, "10mb": 10 * MEGABYTE},
 )
@@ -203,12 +197,7 @@ def distinct_unknown_fields(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@chooses(
-    "long-name",
-    "LIM-08",
-    options={"accept": ACCEPT, "reject": reject("LIM_NAME", "FRM_HEADER_OVER_LIMIT")},
-    over=ALL,
-)
+@chooses("long-name", "LIM-08", codes="LIM_NAME FRM_HEADER_OVER_LIMIT", over=ALL)
 def long_name(f: RecipeBuilder, value: int) -> None:
     """The name of the only tensor fills a header of $value bytes."""
     f.header('{"')
@@ -216,7 +205,7 @@ def long_name(f: RecipeBuilder, value: int) -> None:
     counted_byte(f)
 
 
-@rejects("OFF-04 LIM-09", codes=BYTES_MISSING, steps=("open", "read"), over=SMALL_AND_LARGE)
+@rejects("OFF-04 LIM-09", BYTES_MISSING, importance="medium", steps=READ, over=SMALL_AND_LARGE)
 def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
     """The range of a tensor ends one byte past the data, and its name fills a header of $value bytes.
 
@@ -228,7 +217,7 @@ def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@rejects("DTY-01 LIM-09 LIM-04", codes="DTY_UNKNOWN", heavy=True, over=SMALL_AND_LARGE)
+@rejects("DTY-01 LIM-09 LIM-04", "DTY_UNKNOWN", heavy=True, over=SMALL_AND_LARGE)
 def every_entry_broken(f: RecipeBuilder, value: int) -> None:
     """Every entry in a header of $value bytes has a dtype that does not exist.
 
@@ -254,18 +243,17 @@ def names_with_long_common_prefix(f: RecipeBuilder, value: int) -> None:
 @chooses(
     "many-tensors",
     "LIM-04",
-    options={"accept": ACCEPT, "reject": reject("LIM_TENSORS", "LIM_MEMORY", "LIM_TIME")},
+    codes="LIM_TENSORS LIM_MEMORY LIM_TIME",
     over={
         "empty-100000": (0, 100_000),
         "empty-1000000": (0, 1_000_000),
         "byte-100000": (1, 100_000),
         "byte-1000000": (1, 1_000_000),
     },
-    bugs=("FB-19",),
+    bugs="FB-19",
 )
-def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
+def tensors(f: RecipeBuilder, size: int, count: int) -> None:
     """The file has a hundred thousand or a million tensors, which are empty or have one byte: $slug."""
-    size, count = value
     offsets = "[{i},{next}]" if size else "[0,0]"
     text = f'"t{{i}}":{{"dtype":"U8","shape":[{size}],"data_offsets":{offsets}}}'
     f.header("{", {"each": text, "count": count, "separator": ","}, "}")
@@ -276,12 +264,7 @@ def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
     linear_cost(f)
 
 
-@chooses(
-    "much-metadata",
-    "LIM-04",
-    options={"accept": ACCEPT, "reject": reject("LIM_METADATA", "LIM_MEMORY", "LIM_TIME")},
-    over=COUNTS,
-)
+@chooses("much-metadata", "LIM-04", codes="LIM_METADATA LIM_MEMORY LIM_TIME", over=COUNTS)
 def metadata_keys(f: RecipeBuilder, value: int) -> None:
     """The header has one tensor and a metadata map with $value keys."""
     f.header('{"__metadata__":{', {"each": '"key{i}":"value"', "count": value, "separator": ","}, "},")
@@ -290,13 +273,7 @@ def metadata_keys(f: RecipeBuilder, value: int) -> None:
     counted_byte(f)
 
 
-@chooses(
-    "high-rank",
-    "LIM-08",
-    options={"accept": ACCEPT, "reject": reject("LIM_RANK")},
-    importance="high",
-    over=COUNTS,
-)
+@chooses("high-rank", "LIM-08", codes="LIM_RANK", importance="high", over=COUNTS)
 def rank(f: RecipeBuilder, value: int) -> None:
     """A tensor has $value dimensions, all of which are 1."""
     f.header('{"w":{"dtype":"U8","shape":[1')

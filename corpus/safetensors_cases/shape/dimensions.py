@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from math import prod
 
-from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.case import accepts, chooses, rejects
 from safetensors_corpus.author.file import FileBuilder, pattern
 from safetensors_corpus.author.parts import PLACES, powers, rare, three_tensors
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-Spelled = tuple[str, int]
-"""JSON text of the shape, and number of bytes in the file."""
 MAX = 2**64 - 1
 SCALARS = ("U8", "F16", "F32", "C64")
 LARGE = powers("2p48-plus-1", "2p53", "2p53-plus-1", "2p63-less-1", "2p63", "2p64-less-1")
-HIGH_RANK: Options = {"accept": ACCEPT, "reject": reject("LIM_RANK")}
-LARGE_OPTIONS: Options = {"accept": ACCEPT, "reject": reject("SHP_OVERFLOW", "ENT_BAD_INTEGER")}
+TOO_LARGE = "SHP_OVERFLOW ENT_BAD_INTEGER"
 ONES = ",".join(["1"] * 300)
 SPACED = " ,\t".join(["1"] * 300)
 
@@ -33,7 +30,7 @@ def scalar(f: FileBuilder, value: str) -> None:
 @accepts(
     "SHP-04",
     over={"0": [0], "0x5": [0, 5], "5x0": [5, 0], "5x0x3": [5, 0, 3], "0x0": [0, 0], "1x0": [1, 0]},
-    bugs=("FB-18", "FB-119"),
+    bugs="FB-18 FB-119",
 )
 def zero_dimension(f: FileBuilder, value: list[int]) -> None:
     """A tensor of shape $value has no bytes, but it keeps its shape."""
@@ -76,10 +73,10 @@ def thirty_two_dimensions_of(f: FileBuilder, value: list[int]) -> None:
 @chooses(
     "high-rank",
     "SHP-10",
-    options=HIGH_RANK,
+    codes="LIM_RANK",
     importance="high",
     over=(33, 64, 65, 256, 1000, 30_000),
-    bugs={"30000": ("FB-202",)},
+    bugs={"30000": "FB-202"},
 )
 def rank(f: FileBuilder, value: int) -> None:
     """A tensor has $value dimensions, and all except the last are 1.
@@ -95,9 +92,7 @@ def empty_beside(f: FileBuilder, value: int) -> None:
     f.tensor("w", "F32", [0, value])
 
 
-@chooses(
-    "large-dimension", "SHP-11 SHP-04", options=LARGE_OPTIONS, over=LARGE, bugs={"2p53-plus-1": ("FB-67",)}
-)
+@chooses("large-dimension", "SHP-11 SHP-04", codes=TOO_LARGE, over=LARGE, bugs={"2p53-plus-1": "FB-67"})
 def large_behind_zero(f: FileBuilder, value: int) -> None:
     """A tensor of shape [0, $value] is empty and has one very large dimension.
 
@@ -106,9 +101,7 @@ def large_behind_zero(f: FileBuilder, value: int) -> None:
     f.tensor("w", "U8", [0, value])
 
 
-@chooses(
-    "large-dimension", "SHP-11 SHP-04", options=LARGE_OPTIONS, over={"2p53-plus-1": 2**53 + 1, "max": MAX}
-)
+@chooses("large-dimension", "SHP-11 SHP-04", codes=TOO_LARGE, over={"2p53-plus-1": 2**53 + 1, "max": MAX})
 def large_before_zero(f: FileBuilder, value: int) -> None:
     """A tensor of shape [$value, 0] is empty and has one very large dimension."""
     f.tensor("w", "U8", [value, 0])
@@ -122,17 +115,17 @@ MANY = {
 }
 
 
-@chooses("high-rank", "SHP-10", options=HIGH_RANK, over=MANY)
-def many(f: FileBuilder, value: tuple[str, list[int]]) -> None:
+@chooses("high-rank", "SHP-10", codes="LIM_RANK", over=MANY)
+def many(f: FileBuilder, text: str, last: list[int]) -> None:
     """A shape consists of 300 ones, followed by $slug."""
-    shape = [1] * 300 + value[1]
+    shape = [1] * 300 + last
     size = 0 if 0 in shape else 2 if 2 in shape else 1
-    f.tensor("w", "U8", shape, bytes(range(size)), fields={"shape": value[0]})
+    f.tensor("w", "U8", shape, bytes(range(size)), fields={"shape": text})
 
 
 @rejects(
     "SHP-01",
-    codes=("SHP_BAD_TYPE", "ENT_BAD_INTEGER"),
+    "SHP_BAD_TYPE ENT_BAD_INTEGER",
     over={
         "text": f'[{ONES},"1"]',
         "null": f"[{ONES},null]",
@@ -141,20 +134,20 @@ def many(f: FileBuilder, value: tuple[str, list[int]]) -> None:
         "object": f"[{ONES},{{}}]",
     },
 )
-@rejects("SHP-01", codes="ENT_BAD_INTEGER", over={"minus-one": f"[{ONES},0,-1]", "half": f"[{ONES},0.5]"})
+@rejects("SHP-01", "ENT_BAD_INTEGER", over={"minus-one": f"[{ONES},0,-1]", "half": f"[{ONES},0.5]"})
 @rejects(
     "SHP-02",
-    codes="ENT_BAD_INTEGER",
+    "ENT_BAD_INTEGER",
     over={"minus-zero": f"[{ONES},-0]", "one-point-zero": f"[{ONES},0,1.0]", "exponent": f"[{ONES},0,1e1]"},
 )
 @rejects(
     "SHP-07",
-    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW"),
+    "ENT_BAD_INTEGER SHP_OVERFLOW",
     over={"2p64": f"[{ONES},0,{2**64}]", "21-digits": f"[{ONES},0,1{'0' * 20}]"},
 )
 @rejects(
     "HDR-07",
-    codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER", "SHP_BAD_TYPE"),
+    "HDR_NOT_JSON ENT_BAD_INTEGER SHP_BAD_TYPE",
     over={
         "leading-zero": f"[{ONES},0,01]",
         "two-zeros": f"[{ONES},00]",
@@ -174,9 +167,6 @@ def many(f: FileBuilder, value: tuple[str, list[int]]) -> None:
 def many_and_a_fault(f: FileBuilder, value: str) -> None:
     """A shape contains 300 ones and something that is not a dimension: $slug."""
     f.tensor("w", "U8", [1] * 300 + [0], b"", fields={"shape": value})
-
-
-# Form and spelling
 
 
 def _raw(f: FileBuilder, text: str, size: int, dtype: str = "F32") -> None:
@@ -199,10 +189,10 @@ OF_OTHER_TYPE = {
 }
 
 
-@rejects("SHP-01", codes="SHP_BAD_TYPE", over=OF_OTHER_TYPE)
-def of_other_type(f: FileBuilder, value: Spelled) -> None:
+@rejects("SHP-01", "SHP_BAD_TYPE", over=OF_OTHER_TYPE)
+def of_other_type(f: FileBuilder, text: str, size: int) -> None:
     """The shape is not an array of integers: $slug."""
-    _raw(f, *value)
+    _raw(f, text, size)
 
 
 NUMBER_SPELLED = {
@@ -216,30 +206,30 @@ NUMBER_SPELLED = {
 }
 
 
-@rejects("SHP-02", ahead={"half": ("SHP-01",)}, codes="ENT_BAD_INTEGER", over=NUMBER_SPELLED)
-def number_spelled(f: FileBuilder, value: Spelled) -> None:
+@rejects("SHP-02", "ENT_BAD_INTEGER", ahead={"half": "SHP-01"}, over=NUMBER_SPELLED)
+def number_spelled(f: FileBuilder, text: str, size: int) -> None:
     """A dimension is a number that is not written as a plain integer: $slug.
 
     Parsers that turn every number into a double do not notice the difference, but other parsers reject the
     number.
     """
-    _raw(f, *value)
+    _raw(f, text, size)
 
 
 @rejects(
     "SHP-01",
-    codes="ENT_BAD_INTEGER",
+    "ENT_BAD_INTEGER",
     importance="critical",
     over={"1": ("[-1]", 4), "2": ("[-2]", 8), "1-times-2": ("[-1,-2]", 8), "2-in-last-place": ("[1,-2]", 8)},
-    bugs=("FB-54", "FB-67", "FB-117"),
+    bugs="FB-54 FB-67 FB-117",
 )
-def negative(f: FileBuilder, value: Spelled) -> None:
+def negative(f: FileBuilder, text: str, size: int) -> None:
     """A dimension is negative: minus $slug.
 
     The product of two negative dimensions can match the range. A single negative dimension may act as a
     wildcard or wrap around.
     """
-    _raw(f, *value)
+    _raw(f, text, size)
 
 
 NUMBER_OUTSIDE_JSON = {
@@ -252,7 +242,7 @@ NUMBER_OUTSIDE_JSON = {
 }
 
 
-@rejects("HDR-07 SHP-02", codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"), over=NUMBER_OUTSIDE_JSON)
+@rejects("HDR-07 SHP-02", "HDR_NOT_JSON ENT_BAD_INTEGER", over=NUMBER_OUTSIDE_JSON)
 def number_outside_json(f: FileBuilder, value: str) -> None:
     """A dimension has a spelling that JSON does not allow: $slug."""
     _raw(f, value, 8)
@@ -260,8 +250,7 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
 
 @rejects(
     "OFF-05 SHP-07",
-    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
-    importance="critical",
+    "ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
     over={
         "2p64": (str(2**64), 0),
         "2p64-plus-2": (str(2**64 + 2), 8),
@@ -271,17 +260,16 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
 )
 @rejects(
     "OFF-05 SHP-07 API-14",
-    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
-    importance="critical",
+    "ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
     over={"400-digits": ("1" * 400, 0)},
-    bugs=("FB-116",),
+    bugs="FB-116",
 )
-def beyond_64_bits(f: FileBuilder, value: Spelled) -> None:
+def beyond_64_bits(f: FileBuilder, digits: str, size: int) -> None:
     """A dimension does not fit into 64 bits: $slug.
 
     Truncated to 64 bits, the dimension may match the range. Very long numbers are slow to convert.
     """
-    _raw(f, f"[{value[0]}]", value[1])
+    _raw(f, f"[{digits}]", size)
 
 
 HUNDREDS = "1" * 400
@@ -289,10 +277,10 @@ HUNDREDS = "1" * 400
 
 @rejects(
     "SHP-07 API-14",
-    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW"),
+    "ENT_BAD_INTEGER SHP_OVERFLOW",
     importance="high",
     over={"before-zero": f"[{HUNDREDS},0]", "behind-zero": f"[0,{HUNDREDS}]"},
-    bugs=("FB-116",),
+    bugs="FB-116",
 )
 def hundreds_of_digits(f: FileBuilder, value: str) -> None:
     """A dimension of an empty tensor is a number of 400 digits: $slug.
@@ -303,13 +291,13 @@ def hundreds_of_digits(f: FileBuilder, value: str) -> None:
     _raw(f, value, 0)
 
 
-@rejects("SHP-07 SHP-04", codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW"), over={"front": "{},0", "back": "0,{}"})
+@rejects("SHP-07 SHP-04", "ENT_BAD_INTEGER SHP_OVERFLOW", over={"front": "{},0", "back": "0,{}"})
 def beyond_64_bits_beside_zero(f: FileBuilder, value: str) -> None:
     """The shape of an empty tensor has a dimension of 2^64 at the $slug."""
     _raw(f, f"[{value.format(2**64)}]", 0)
 
 
-@rejects("SHP-02", codes="ENT_BAD_INTEGER", importance="high")
+@rejects("SHP-02", "ENT_BAD_INTEGER", importance="high")
 def minus_zero_beside_escaped_minus(f: FileBuilder) -> None:
     """A dimension is written as -0, and the name of the tensor is an escaped minus sign.
 
@@ -333,19 +321,19 @@ SPELLING = {
 }
 
 
-@rejects("SHP-02", ahead={"nearly-two": ("SHP-01",)}, codes="ENT_BAD_INTEGER", over=SPELLING)
-def spelling(f: FileBuilder, value: Spelled) -> None:
+@rejects("SHP-02", "ENT_BAD_INTEGER", ahead={"nearly-two": "SHP-01"}, over=SPELLING)
+def spelling(f: FileBuilder, text: str, size: int) -> None:
     """A dimension is a number that is valid in JSON but not in a shape: $slug.
 
     Converted to a double, the dimension is a whole number and fits the range, so a later check does not find
     the fault.
     """
-    _raw(f, *value, dtype="U8")
+    _raw(f, text, size, "U8")
 
 
 @rejects(
     "HDR-07 SHP-02",
-    codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER", "SHP_BAD_TYPE"),
+    "HDR_NOT_JSON ENT_BAD_INTEGER SHP_BAD_TYPE",
     over={
         "two-zeros": ("[00]", 0),
         "leading-zero-last": ("[2,03]", 6),
@@ -359,15 +347,14 @@ def spelling(f: FileBuilder, value: Spelled) -> None:
         "wide-digit": ("[\uff12]", 2),
     },
 )
-def spelling_outside_json(f: FileBuilder, value: Spelled) -> None:
+def spelling_outside_json(f: FileBuilder, text: str, size: int) -> None:
     """A dimension is not a valid JSON number: $slug."""
-    _raw(f, *value, dtype="U8")
+    _raw(f, text, size, "U8")
 
 
 @rejects(
     "OFF-05 SHP-07",
-    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
-    importance="critical",
+    "ENT_BAD_INTEGER SHP_OVERFLOW OFF_SIZE_MISMATCH",
     over={
         "2p64-middle": (f"[2,{2**64},3]", 0),
         "2p64-last": (f"[2,{2**64}]", 0),
@@ -375,12 +362,12 @@ def spelling_outside_json(f: FileBuilder, value: Spelled) -> None:
         "2p96-plus-2": (f"[{2**96 + 2}]", 2),
     },
 )
-def too_large(f: FileBuilder, value: Spelled) -> None:
+def too_large(f: FileBuilder, text: str, size: int) -> None:
     """A dimension requires more than 64 bits: $slug.
 
     The low 64 bits of the dimension match the size of the range.
     """
-    _raw(f, *value, dtype="U8")
+    _raw(f, text, size, "U8")
 
 
 MINUS = {
@@ -390,19 +377,19 @@ MINUS = {
 }
 
 
-@rejects("SHP-01", codes="ENT_BAD_INTEGER", importance="critical", over=MINUS)
-def minus(f: FileBuilder, value: Spelled) -> None:
+@rejects("SHP-01", "ENT_BAD_INTEGER", importance="critical", over=MINUS)
+def minus(f: FileBuilder, text: str, size: int) -> None:
     """A dimension is negative, and wrapping or multiplying makes it fit the range: minus $slug."""
-    _raw(f, *value, dtype="U8")
+    _raw(f, text, size, "U8")
 
 
-@rejects("SHP-01", codes="SHP_BAD_TYPE", over=PLACES)
+@rejects("SHP-01", "SHP_BAD_TYPE", over=PLACES)
 def null_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors is empty and has null as its shape."""
     three_tensors(f, value, usual=("U8", [4]), shape=[0], fields={"shape": "null"})
 
 
-@rejects("SHP-01", codes="ENT_BAD_INTEGER", importance="critical", over=PLACES)
+@rejects("SHP-01", "ENT_BAD_INTEGER", importance="critical", over=PLACES)
 def minus_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has two negative dimensions whose product matches the range."""
     three_tensors(f, value, usual=("U8", [4]), fields={"shape": "[-2,-2]"})
@@ -432,12 +419,12 @@ def fifteen_digits(f: FileBuilder) -> None:
 
 
 @accepts("SHP-04 SHP-05", over={"u8": ("U8", [0, 2**30, 2**29]), "f32": ("F32", [2**20, 0, 2**30])})
-def large_product_beside_zero(f: FileBuilder, value: tuple[str, list[int]]) -> None:
+def large_product_beside_zero(f: FileBuilder, dtype: str, shape: list[int]) -> None:
     """The other dimensions of an empty tensor have a large product that fits into 64 bits: $slug."""
-    f.tensor("w", *value)
+    f.tensor("w", dtype, shape)
 
 
-@rejects("OFF-05 SHP-11", codes="OFF_SIZE_MISMATCH", importance="critical", over=(4, 8))
+@rejects("OFF-05 SHP-11", "OFF_SIZE_MISMATCH", over=(4, 8))
 def dimension_behind_ones(f: FileBuilder, value: int) -> None:
     """A dimension of 2 follows $value other dimensions, and the range fits only without that last dimension.
 

@@ -57,8 +57,6 @@ EXCLUSIONS = (
     excludes("with two tensors, swapped halves are the same as reverse order", count="n2", order="halves"),
     excludes("the middle tensor is equally far from both ends", at="middle", times="twice"),
 )
-
-
 Fault = Callable[[int, int, int], dict[str, Any]]
 """Function of the position in the buffer, the position in the list, and the number of tensors.
 
@@ -98,15 +96,7 @@ def _write(row: Row, f: FileBuilder, fault: Fault | None = None) -> None:
 
 
 def _topic(about: str, breach: Breach, fault: Fault, *only: Levels) -> Topic:
-    rules, codes = breach
-    assert isinstance(rules, str)
-    return Topic(
-        about,
-        lambda row, f: _write(row, f, fault),
-        tuple(rules.split()),
-        (codes,) if isinstance(codes, str) else codes,
-        merged(only),
-    )
+    return Topic(about, lambda row, f: _write(row, f, fault), *breach, merged(only))
 
 
 BYTES: Levels = {"others": ("full",)}

@@ -18,6 +18,8 @@ Row = Mapping[str, str]
 """Property -> level."""
 Levels = Mapping[str, tuple[str, ...]]
 """Property -> levels that a set uses."""
+Ids = str | Callable[[Row], str]
+"""Ids separated by spaces, or a function of the row that returns them."""
 Combination = tuple[str, ...]
 """Levels of two or three properties, in property order. Each level belongs to only one property."""
 
@@ -66,15 +68,13 @@ def merged(only: Iterable[Levels]) -> Levels:
     return {name: levels for part in only for name, levels in part.items()}
 
 
-def permitting(levels: Mapping[str, str], *last: str) -> Callable[[Row], tuple[str, ...]]:
+def permitting(levels: Mapping[str, str], last: str) -> Callable[[Row], str]:
     """Return a function that maps a row to the rules that permit its levels, followed by ``last``.
 
     ``levels`` maps a level to the name of a feature or to a rule.
     """
     rules = {level: FEATURES[name].rule if name in FEATURES else name for level, name in levels.items()}
-    return lambda row: tuple(
-        dict.fromkeys([*(rule for level, rule in rules.items() if level in row.values()), *last])
-    )
+    return lambda row: " ".join([*(rule for level, rule in rules.items() if level in row.values()), last])
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,15 @@ class Topic:
 
     Attributes:
         make: function that writes the file of a row.
-        rules: the broken rule and then other tested rules, or a function of the row.
-        codes: matching fault codes with the primary one first, or a function of the row; empty if valid.
+        rules: the broken rule and then other tested rules.
+        codes: matching fault codes with the primary one first; empty if valid.
         only: property -> levels that the topic can be combined with. Other properties can have any level.
     """
 
     about: str
     make: Callable[[Row, FileBuilder], None]
-    rules: tuple[str, ...] | Callable[[Row], tuple[str, ...]]
-    codes: tuple[str, ...] | Callable[[Row], tuple[str, ...]] = ()
+    rules: Ids
+    codes: Ids = ""
     only: Levels = field(default_factory=dict)
 
     def rules_of(self, row: Row) -> tuple[str, ...]:
@@ -100,11 +100,15 @@ class Topic:
         For a valid file, the general rule comes first, because a rejection does not show which feature the
         reader lacks.
         """
-        rules = self.rules(row) if callable(self.rules) else self.rules
-        return rules if self.codes else (ANY_VALID_FILE, *rules)
+        rules = _words(self.rules, row)
+        return rules if self.codes else tuple(dict.fromkeys((ANY_VALID_FILE, *rules)))
 
     def codes_of(self, row: Row) -> tuple[str, ...]:
-        return self.codes(row) if callable(self.codes) else self.codes
+        return _words(self.codes, row)
+
+
+def _words(ids: Ids, row: Row) -> tuple[str, ...]:
+    return tuple((ids(row) if callable(ids) else ids).split())
 
 
 @dataclass(frozen=True)

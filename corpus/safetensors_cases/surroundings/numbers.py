@@ -85,41 +85,30 @@ LEVELS = {
     "mfirst": "metadata",
 }
 """Level -> the feature that it adds, or the rule that permits it."""
-
-
-_RULES = {
-    "grammar": (("HDR-07",), ("HDR-07",)),
-    "value": (("SHP-01",), ("OFF-01",)),
-    "kind": (("SHP-01",), ("OFF-01",)),
-    "range": (("SHP-07",), ("OFF-02",)),
-}
-"""Kind of mistake -> rules for a dimension, and rules for an offset."""
-
-
-_CODES = {
+_BREACHES = {
     "grammar": (
-        ("HDR_NOT_JSON", "ENT_BAD_INTEGER", "SHP_BAD_TYPE"),
-        ("HDR_NOT_JSON", "ENT_BAD_INTEGER", "OFF_BAD_PAIR"),
+        ("HDR-07", "HDR_NOT_JSON ENT_BAD_INTEGER SHP_BAD_TYPE"),
+        ("HDR-07", "HDR_NOT_JSON ENT_BAD_INTEGER OFF_BAD_PAIR"),
     ),
-    "value": (("ENT_BAD_INTEGER", "SHP_BAD_TYPE"), ("ENT_BAD_INTEGER", "OFF_BAD_PAIR")),
-    "kind": (("SHP_BAD_TYPE", "ENT_BAD_INTEGER"), ("ENT_BAD_INTEGER", "OFF_BAD_PAIR")),
+    "value": (("SHP-01", "ENT_BAD_INTEGER SHP_BAD_TYPE"), ("OFF-01", "ENT_BAD_INTEGER OFF_BAD_PAIR")),
+    "kind": (("SHP-01", "SHP_BAD_TYPE ENT_BAD_INTEGER"), ("OFF-01", "ENT_BAD_INTEGER OFF_BAD_PAIR")),
     "range": (
-        ("ENT_BAD_INTEGER", "SHP_BAD_TYPE", "SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
-        ("ENT_BAD_INTEGER", "OFF_BAD_PAIR", "OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH"),
+        ("SHP-07", "ENT_BAD_INTEGER SHP_BAD_TYPE SHP_OVERFLOW OFF_SIZE_MISMATCH"),
+        ("OFF-02", "ENT_BAD_INTEGER OFF_BAD_PAIR OFF_OUT_OF_BOUNDS OFF_SIZE_MISMATCH"),
     ),
 }
-"""Kind of mistake -> matching codes for a dimension, and matching codes for an offset."""
+"""Kind of mistake -> rule and matching codes for a dimension, and for an offset."""
 
 
 def _topic(about: str, spell: str, kind: str) -> Topic:
-    # Zero with an exponent is still zero, which is an integer.
-    only = {"digits": ("few", "five")} if spell.endswith("e-9") else {}
+    breaches = _BREACHES[kind]
     return Topic(
         about,
-        lambda row, f: _write(row, f, spell),
-        lambda row: _RULES[kind][int(row["number"] != "adim")],
-        lambda row: _CODES[kind][int(row["number"] != "adim")],
-        only,
+        partial(_write, spell=spell),
+        lambda row: breaches[row["number"] != "adim"][0],
+        lambda row: breaches[row["number"] != "adim"][1],
+        # Zero with an exponent is still zero, which is an integer.
+        {"digits": ("few", "five")} if spell.endswith("e-9") else {},
     )
 
 
@@ -129,31 +118,26 @@ NUMBERS = Model(
     PROPERTIES,
     EXCLUSIONS,
     {
-        "number": Topic("a valid number", lambda row, f: _write(row, f, "{n}"), permitting(LEVELS, "SHP-01")),
-        "number-wide": Topic(
-            "a dimension of 2^50 next to a dimension of zero",
-            lambda row, f: _write(row, f, "{n}", beside=1 << 50),
-            ("SHP-04", "SHP-11"),
-            only=BESIDE_ZERO,
-        ),
+        "number": Topic("a valid number", partial(_write, spell="{n}"), permitting(LEVELS, "SHP-01")),
         **{
-            f"number-wide-{name}": Topic(
+            f"number-wide{name}": Topic(
                 f"a dimension of {about} next to a dimension of zero",
                 partial(_write, spell="{n}", beside=wide),
-                ("SHP-04", "SHP-08"),
+                rules,
                 only=BESIDE_ZERO,
             )
-            for name, about, wide in (
-                ("odd", "2^53 + 1", (1 << 53) + 1),
-                ("nines", "seventeen nines", 10**17 - 1),
+            for name, about, wide, rules in (
+                ("", "2^50", 1 << 50, "SHP-04 SHP-11"),
+                ("-odd", "2^53 + 1", (1 << 53) + 1, "SHP-04 SHP-08"),
+                ("-nines", "seventeen nines", 10**17 - 1, "SHP-04 SHP-08"),
             )
         },
         "number-wide-text": Topic(
             "a dimension of 2^53 + 1 inside a string next to a dimension of zero",
-            lambda row, f: _write(row, f, f'"{(1 << 53) + 1}"', beside=0),
-            ("SHP-01",),
-            ("SHP_BAD_TYPE", "ENT_BAD_INTEGER"),
-            only=BESIDE_ZERO,
+            partial(_write, spell=f'"{(1 << 53) + 1}"', beside=0),
+            "SHP-01",
+            "SHP_BAD_TYPE ENT_BAD_INTEGER",
+            BESIDE_ZERO,
         ),
         **{
             f"number-{name}": _topic(about, spell, kind)

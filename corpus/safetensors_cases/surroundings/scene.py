@@ -78,15 +78,17 @@ class Tensor:
 class Scene:
     """Tensors of a row in data order, and the other properties of the file.
 
-    ``on_write`` changes the subject when its offset is known, and ``at_end`` changes the file after the last
-    tensor. ``length`` computes a wrong header length from the sizes of the header and the file.
+    The data begins at the position ``start`` of the buffer. ``gap`` is the number of bytes before the subject
+    that belong to no tensor. ``at_end`` changes the file after the last tensor. ``length`` computes a wrong
+    header length from the sizes of the header and the file.
     """
 
     row: Row
+    start: int
     tensors: list[Tensor]
     subject: Tensor
     metadata: dict[str, str] | None
-    on_write: Callable[[FileBuilder, Tensor], None] | None = None
+    gap: int = 0
     at_end: Callable[[FileBuilder], None] | None = None
     length: Callable[[int, int], int] | None = None
 
@@ -95,13 +97,19 @@ class Scene:
         """Index of the subject among the tensors."""
         return self.tensors.index(self.subject)
 
+    @property
+    def range(self) -> tuple[int, int]:
+        """True offsets of the subject, without the gap."""
+        begin = self.start + sum(len(t.data) for t in self.tensors[: self.at])
+        return begin, begin + len(self.subject.data)
+
     def write(self, f: FileBuilder) -> None:
         """Write the tensors, and pad the header as the row requires."""
         if self.row["spacing"] == "spaced":
             f.separator = " ,\n "
         for tensor in self.tensors:
-            if tensor is self.subject and self.on_write is not None:
-                self.on_write(f, tensor)
+            if tensor is self.subject:
+                f.gap(self.gap)
             f.tensor(**vars(tensor), at=0 if self.row["order"] == "rev" else None)
         if self.metadata is not None:
             place = {"mfirst": 0, "mmid": len(self.tensors) // 2}
@@ -131,7 +139,7 @@ def padding(row: Row, header: int, file: int = 0) -> bytes:
     return b" " * count
 
 
-def scene(row: Row) -> Scene:
+def scene(row: Row, start: int = 0) -> Scene:
     names = _names(row)
     subject = Tensor(
         name=names[0],
@@ -152,7 +160,7 @@ def scene(row: Row) -> Scene:
         # Without this, the few bytes of small tensors could be equal by chance.
         if row["content"] == "mixed" and 0 < len(tensor.data) <= 3 and tensor.dtype != "BOOL":
             tensor.data = number.to_bytes(len(tensor.data), "little")
-    out = Scene(row, [*before, subject, *behind], subject, metadata)
+    out = Scene(row, start, [*before, subject, *behind], subject, metadata)
     if row["names"] == "escaped":
         for tensor in out.tensors:
             tensor.key = '"' + "".join(f"\\u{ord(c):04x}" for c in tensor.name) + '"'

@@ -55,7 +55,6 @@ AROUND = {
 LENGTHS = {"short": 0, "s300": 300, "s5000": 5000, "s40k": 40_000}
 EDGES = {"edgeheader": 4096, "edgefile": 4096 - 8}
 """Level -> position in the header that the content crosses: 4,096 bytes of the header or of the file."""
-
 PROPERTIES = {
     "where": Property(
         "kind of string", {"asvalue": "", "askey": "in a metadata key", "asname": "in a tensor name"}
@@ -167,45 +166,48 @@ _VALID_BY = {
 }
 
 
-def _valid_by(row: Row) -> tuple[str, ...]:
+def _valid_by(row: Row) -> str:
     kind = "ENT-08" if row["where"] == "asname" else "MET-04"
     main = "HDR-15" if b"\\" in PIECES[row["piece"]][0] else _VALID_BY.get(row["piece"], "MET-04")
-    return tuple(dict.fromkeys((main, kind, "HDR-19")))
+    return f"{main} {kind} HDR-19"
 
 
 def _broken(about: str, rule: str, spelled: bytes) -> Topic:
-    codes = ("HDR_NOT_UTF8", "HDR_NOT_JSON") if rule == "HDR-01" else ("HDR_NOT_JSON", "HDR_NOT_UTF8")
-    return Topic(about, lambda row, f: _write(row, f, spelled, None), (rule,), codes)
+    codes = "HDR_NOT_UTF8 HDR_NOT_JSON" if rule == "HDR-01" else "HDR_NOT_JSON HDR_NOT_UTF8"
+    return Topic(f"{about} in a string", lambda row, f: _write(row, f, spelled, None), rule, codes)
 
 
-_BYTES = {
-    "ff": (b"\xff", "the byte FF"),
-    "continuation": (b"\x80", "a continuation byte by itself"),
-    "overlong-nul": (b"\xc0\x80", "NUL encoded in two bytes"),
-    "overlong-solidus": (b"\xe0\x80\xaf", "a solidus encoded in three bytes"),
-    "surrogate-bytes": (b"\xed\xa0\x80", "an encoded surrogate"),
-    "beyond-unicode": (b"\xf4\x90\x80\x80", "a code point above the Unicode range"),
-    "cut-short": (b"\xe9\x87", "the first two of three bytes of a character"),
-    "cp1252": (b"\xe9", "an accented letter encoded in Windows-1252"),
+_BROKEN = {
+    "HDR-01": {
+        "ff": (b"\xff", "the byte FF"),
+        "continuation": (b"\x80", "a continuation byte by itself"),
+        "overlong-nul": (b"\xc0\x80", "NUL encoded in two bytes"),
+        "overlong-solidus": (b"\xe0\x80\xaf", "a solidus encoded in three bytes"),
+        "surrogate-bytes": (b"\xed\xa0\x80", "an encoded surrogate"),
+        "beyond-unicode": (b"\xf4\x90\x80\x80", "a code point above the Unicode range"),
+        "cut-short": (b"\xe9\x87", "the first two of three bytes of a character"),
+        "cp1252": (b"\xe9", "an accented letter encoded in Windows-1252"),
+    },
+    "HDR-14": {
+        "raw-nul": (b"\x00", "an unescaped NUL"),
+        "raw-tab": (b"\t", "an unescaped tab"),
+        "raw-line-feed": (b"\n", "an unescaped line feed"),
+        "raw-return": (b"\r", "an unescaped carriage return"),
+        "raw-1f": (b"\x1f", "an unescaped U+001F"),
+    },
+    "HDR-15": {
+        "escaped-x": (rb"\x41", "an escape that begins with x"),
+        "escaped-apostrophe": (rb"\'", "an escaped apostrophe"),
+        "escaped-capital-u": (rb"\U0041", "an escape with a capital U"),
+        "escaped-three": (rb"\u041z", "an escape with three digits"),
+        "escaped-g": (rb"\u004g", "an escape with the letter g as a digit"),
+        "escaped-braces": (rb"\u{41}", "an escape with braces"),
+        "escaped-plus": (rb"\u+041", "an escape with a sign among the digits"),
+        "escaped-octal": (rb"\101", "an octal escape"),
+        "escaped-space": (rb"\ ", "an escaped space"),
+    },
 }
-_RAW = {
-    "raw-nul": (b"\x00", "an unescaped NUL"),
-    "raw-tab": (b"\t", "an unescaped tab"),
-    "raw-line-feed": (b"\n", "an unescaped line feed"),
-    "raw-return": (b"\r", "an unescaped carriage return"),
-    "raw-1f": (b"\x1f", "an unescaped U+001F"),
-}
-_ESCAPES = {
-    "escaped-x": (rb"\x41", "an escape that begins with x"),
-    "escaped-apostrophe": (rb"\'", "an escaped apostrophe"),
-    "escaped-capital-u": (rb"\U0041", "an escape with a capital U"),
-    "escaped-three": (rb"\u041z", "an escape with three digits"),
-    "escaped-g": (rb"\u004g", "an escape with the letter g as a digit"),
-    "escaped-braces": (rb"\u{41}", "an escape with braces"),
-    "escaped-plus": (rb"\u+041", "an escape with a sign among the digits"),
-    "escaped-octal": (rb"\101", "an octal escape"),
-    "escaped-space": (rb"\ ", "an escaped space"),
-}
+"""Broken rule -> name of the topic -> spelling and phrase."""
 STRINGS = Model(
     "strings",
     PROPERTIES,
@@ -215,11 +217,10 @@ STRINGS = Model(
             "a valid string", lambda row, f: _write(row, f, *PIECES[row["piece"]][:2]), _valid_by
         ),
         **{
-            name: _broken(f"{about} in a string", "HDR-01", spelled)
-            for name, (spelled, about) in _BYTES.items()
+            name: _broken(about, rule, spelled)
+            for rule, faults in _BROKEN.items()
+            for name, (spelled, about) in faults.items()
         },
-        **{name: _broken(f"{about} in a string", "HDR-14", raw) for name, (raw, about) in _RAW.items()},
-        **{name: _broken(f"{about} in a string", "HDR-15", raw) for name, (raw, about) in _ESCAPES.items()},
     },
     core=("where", "piece", "at"),
 )

@@ -11,7 +11,7 @@ from math import prod
 from safetensors_corpus.author.file import FileBuilder, json_text
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .model import Levels, Row, Topic, merged
+from .model import Ids, Levels, Row, Topic, merged
 from .scene import Scene, Tensor, scene
 
 Act = Callable[[Scene], None]
@@ -30,38 +30,37 @@ AT_START: Levels = {"place": ("only", "first"), "beside": ("even", "alike")}
 AMONG: Levels = {**FILLED, "place": ("first", "middle", "last")}
 BARE: Levels = {"metadata": ("bare",)}
 
-LAYOUT = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_OF_BOUNDS")
-FAR = ("OFF_OUT_OF_BOUNDS", "OFF_HOLE")
-INTEGER = ("ENT_BAD_INTEGER", "OFF_BAD_PAIR")
-LENGTH = ("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF")
-NO_LENGTH = ("FRM_HEADER_EMPTY", "HDR_NOT_JSON", "HDR_NOT_OBJECT", "HDR_BAD_START")
-MISSPELLED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
-REPEATED = ("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING")
+LAYOUT = "OFF_SIZE_MISMATCH OFF_OVERLAP OFF_HOLE OFF_TRAILING OFF_OUT_OF_BOUNDS"
+FAR = "OFF_OUT_OF_BOUNDS OFF_HOLE"
+INTEGER = "ENT_BAD_INTEGER OFF_BAD_PAIR"
+LENGTH = "FRM_HEADER_OVER_LIMIT FRM_HEADER_PAST_EOF"
+MISSPELLED = "ENT_MISSING_FIELD ENT_UNKNOWN_FIELD"
+REPEATED = "HDR_DUP_KEY OFF_HOLE OFF_TRAILING"
 
-Breach = tuple[str | Callable[[Row], tuple[str, ...]], str | tuple[str, ...]]
-"""Rule ids separated by spaces, with the broken one first, or a function of the row; and the fault codes."""
-HOLE: Breach = ("OFF-07", ("OFF_HOLE", "OFF_OVERLAP"))
+Breach = tuple[Ids, str]
+"""Rules, with the broken one first, and fault codes."""
+HOLE: Breach = ("OFF-07", "OFF_HOLE OFF_OVERLAP")
 TRAILING: Breach = ("OFF-08", "OFF_TRAILING")
 OVERLAP: Breach = ("OFF-06", "OFF_OVERLAP")
 CUT: Breach = ("OFF-04", "OFF_OUT_OF_BOUNDS")
 SIZE: Breach = ("OFF-05", "OFF_SIZE_MISMATCH")
-BACKWARDS: Breach = ("OFF-03", ("OFF_REVERSED", *LAYOUT))
+BACKWARDS: Breach = ("OFF-03", f"OFF_REVERSED {LAYOUT}")
 RANGE: Breach = ("OFF-05", LAYOUT)
 SIGN: Breach = ("FRM-05", LENGTH)
-WRAPS_32: Breach = ("OFF-05 SHP-05", ("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"))
-WRAPS_64: Breach = ("SHP-05", ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"))
+WRAPS_32: Breach = ("OFF-05 SHP-05", "OFF_SIZE_MISMATCH SHP_OVERFLOW")
+WRAPS_64: Breach = ("SHP-05", "SHP_OVERFLOW OFF_SIZE_MISMATCH")
 SPELLED: Breach = ("ENT-05", MISSPELLED)
 SPELLED_OR_MISSING: Breach = ("ENT-05 ENT-03", MISSPELLED)
-TWO_VALUES: Breach = ("HDR-12", ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"))
-DIMENSION: Breach = ("SHP-01", ("ENT_BAD_INTEGER", "SHP_BAD_TYPE"))
-NO_NUMBER: Breach = ("SHP-01", ("SHP_BAD_TYPE", "ENT_BAD_INTEGER"))
+TWO_VALUES: Breach = ("HDR-12", "HDR_DUP_KEY OFF_SIZE_MISMATCH")
+DIMENSION: Breach = ("SHP-01", "ENT_BAD_INTEGER SHP_BAD_TYPE")
+NO_NUMBER: Breach = ("SHP-01", "SHP_BAD_TYPE ENT_BAD_INTEGER")
 NO_SHAPE: Breach = ("SHP-01", "SHP_BAD_TYPE")
 OFFSET: Breach = ("OFF-01", INTEGER)
 OFFSET_SPELLED: Breach = ("OFF-01 OFF-02", INTEGER)
-PAIR: Breach = ("OFF-01", INTEGER[::-1])
+PAIR: Breach = ("OFF-01", "OFF_BAD_PAIR ENT_BAD_INTEGER")
 MISSING: Breach = ("ENT-03", "ENT_MISSING_FIELD")
 DTYPE: Breach = ("DTY-01", "DTY_UNKNOWN")
-NO_ENTRY: Breach = ("ENT-01", ("ENT_NOT_OBJECT", *LAYOUT))
+NO_ENTRY: Breach = ("ENT-01", f"ENT_NOT_OBJECT {LAYOUT}")
 TEXT: Breach = ("MET-01", "MET_VALUE_NOT_STRING")
 
 
@@ -69,22 +68,11 @@ def _fault(about: str, breach: Breach, act: Act, *only: Levels) -> Topic:
     """Return the topic of a fault that can be combined with the levels in ``only``."""
 
     def make(row: Row, f: FileBuilder) -> None:
-        made = scene(row)
+        made = scene(row, f.position)
         act(made)
         made.write(f)
 
-    rules, codes = breach
-    return Topic(
-        about,
-        make,
-        tuple(rules.split()) if isinstance(rules, str) else rules,
-        (codes,) if isinstance(codes, str) else codes,
-        merged(only),
-    )
-
-
-def _on_write(change: Callable[[FileBuilder, Tensor], None]) -> Act:
-    return lambda made: setattr(made, "on_write", change)
+    return Topic(about, make, *breach, merged(only))
 
 
 def _at_end(finish: Callable[[FileBuilder], None]) -> Act:
@@ -94,31 +82,27 @@ def _at_end(finish: Callable[[FileBuilder], None]) -> Act:
 def _range(form: Callable[[int, int], tuple[int, int]]) -> Act:
     """Declare the range that ``form`` computes from the true range."""
 
-    def change(f: FileBuilder, tensor: Tensor) -> None:
-        tensor.begin, tensor.end = form(f.position, f.position + len(tensor.data))
+    def declare(made: Scene) -> None:
+        made.subject.begin, made.subject.end = form(*made.range)
 
-    return _on_write(change)
+    return declare
 
 
 def _moved(begin: int, end: int) -> Act:
     return _range(lambda a, b: (a + begin, b + end))
 
 
-def _overlap_of_one(f: FileBuilder, tensor: Tensor) -> None:
+def _overlap_of_one(made: Scene) -> None:
     """Begin the range on the last byte of the previous tensor, without leaving any byte uncovered."""
-    tensor.begin, tensor.end = f.position - 1, f.position - 1 + len(tensor.data)
-    tensor.data = tensor.data[1:]
+    _moved(-1, -1)(made)
+    made.subject.data = made.subject.data[1:]
 
 
 def _overlap_of_all(made: Scene) -> None:
-    front = made.tensors[made.at - 1]
-    front.dtype, front.shape, front.data = made.subject.dtype, made.subject.shape, made.subject.data
-
-    def change(f: FileBuilder, tensor: Tensor) -> None:
-        tensor.begin, tensor.end = f.position - len(tensor.data), f.position
-        tensor.data = b""
-
-    made.on_write = change
+    front, own = made.tensors[made.at - 1], made.subject
+    front.dtype, front.shape, front.data = own.dtype, own.shape, own.data
+    _moved(-len(own.data), -len(own.data))(made)
+    own.data = b""
 
 
 def _from_file(row: Row, f: FileBuilder) -> None:
@@ -138,7 +122,7 @@ def _from_file(row: Row, f: FileBuilder) -> None:
 
 
 def _gap(count: int) -> Act:
-    return _on_write(lambda f, _: f.gap(count))
+    return lambda made: setattr(made, "gap", count)
 
 
 def _length(form: Callable[[int, int], int]) -> Act:
@@ -204,18 +188,15 @@ def _field(name: str, text: str | Callable[[Tensor], str] | None) -> Act:
     return lambda made: made.subject.fields.update({name: text(made.subject) if callable(text) else text})
 
 
-def _offsets(form: Callable[[int, int], str], name: str = "data_offsets") -> Act:
-    """Write the two offsets as ``form`` spells them, in a field called ``name``."""
+def _offsets(text: str, name: str = "data_offsets", begin: int = 0, end: int = 0) -> Act:
+    """Write ``text`` in a field called ``name``, with the offsets plus ``begin`` and ``end`` as A and B."""
 
-    def change(f: FileBuilder, tensor: Tensor) -> None:
-        text = form(f.position, f.position + len(tensor.data))
-        tensor.fields.update({"data_offsets": None, name: text})
+    def write(made: Scene) -> None:
+        a, b = made.range
+        spelled = text.replace("A", str(a + begin)).replace("B", str(b + end))
+        made.subject.fields.update({"data_offsets": None, name: spelled})
 
-    return _on_write(change)
-
-
-def _pair(begin: int, end: int) -> str:
-    return json_text([begin, end])
+    return write
 
 
 def _twice(name: str, other: Callable[[Tensor], str]) -> Act:
@@ -249,13 +230,48 @@ def _metadata(raw: str, at: int | None = None) -> Act:
     return _at_end(lambda f: f.member('"__metadata__"', raw, at=at))
 
 
-_RANGES = {
+FAULTS = {
+    "length-2p32-more": _fault(
+        "a header length that is 2^32 too large",
+        ("FRM-02 FRM-04", LENGTH),
+        _length(lambda h, _: h + (1 << 32)),
+    ),
+    "length-highest-bit": _fault(
+        "a header length whose highest bit is set", SIGN, _length(lambda h, _: h + (1 << 63))
+    ),
+    "length-from-end": _fault(
+        "a header length that, as a signed number, counts from the end of the file",
+        SIGN,
+        _length(lambda h, size: h + 8 - size),
+        FILLED,
+    ),
+    "length-before-end": _fault(
+        "a header length that, as a signed number, counts from the end and includes its own bytes",
+        SIGN,
+        _length(lambda h, size: h - size),
+        FILLED,
+    ),
+    "length-of-file": _fault(
+        "a header length equal to the size of the file",
+        ("FRM-04", "FRM_HEADER_PAST_EOF FRM_HEADER_OVER_LIMIT"),
+        _length(lambda _, size: size),
+    ),
+    "length-big-endian": _fault(
+        "a big-endian header length",
+        ("FRM-02", LENGTH),
+        _length(lambda h, _: int.from_bytes(h.to_bytes(8, "big"), "little")),
+    ),
+    "length-zero": _fault(
+        "a header length of zero",
+        ("FRM-07", "FRM_HEADER_EMPTY HDR_NOT_JSON HDR_NOT_OBJECT HDR_BAD_START"),
+        _length(lambda *_: 0),
+    ),
     "hole-of-one": _fault("a hole of one byte before a tensor", HOLE, _gap(1), FILLED),
     "hole-of-eight": _fault("a hole of eight bytes before a tensor", HOLE, _gap(8), FILLED),
     "hole-to-64": _fault(
         "a hole of zeros that aligns a tensor to a multiple of 64 bytes",
         ("OFF-12 OFF-07", HOLE[1]),
-        _on_write(lambda f, _: f.gap(64 - f.position % 64)),
+        lambda made: setattr(made, "gap", 64 - made.range[0] % 64),
         FILLED,
     ),
     "byte-behind": _fault("one byte after the last tensor", TRAILING, _at_end(lambda f: f.gap(1))),
@@ -266,10 +282,7 @@ _RANGES = {
         _at_end(lambda f: f.gap(64 - f.position % 64)),
     ),
     "overlap-of-one": _fault(
-        "a range that begins on the last byte of the previous range",
-        OVERLAP,
-        _on_write(_overlap_of_one),
-        BEHIND,
+        "a range that begins on the last byte of the previous range", OVERLAP, _overlap_of_one, BEHIND
     ),
     "overlap-of-all": _fault("the same range as the previous tensor", OVERLAP, _overlap_of_all, BEHIND),
     "backwards": _fault(
@@ -286,7 +299,7 @@ _RANGES = {
     ),
     "empty-inside": _fault(
         "an empty tensor inside the previous tensor",
-        ("OFF-09", ("OFF_OVERLAP", "OFF_HOLE")),
+        ("OFF-09", "OFF_OVERLAP OFF_HOLE"),
         _moved(-1, -1),
         EMPTY_BEHIND_FULL,
     ),
@@ -312,7 +325,7 @@ _RANGES = {
     **{
         f"range-2p{bits}-behind": _fault(
             f"a range with both offsets 2^{bits} too high",
-            (lambda row: ("OFF-04",) if row["size"] != "void" else ("OFF-09", "OFF-04"), FAR),
+            (lambda row: "OFF-04" if row["size"] != "void" else "OFF-09 OFF-04", FAR),
             _moved(1 << bits, 1 << bits),
         )
         for bits in (31, 32, 53, 63)
@@ -322,44 +335,9 @@ _RANGES = {
     ),
     "end-2p64-behind": _fault(
         "a range whose end offset is 2^64 too high",
-        ("OFF-02 OFF-04", ("ENT_BAD_INTEGER", *LAYOUT, "OFF_BAD_PAIR")),
-        _offsets(lambda a, b: f"[{a},{b + (1 << 64)}]"),
+        ("OFF-02 OFF-04", f"ENT_BAD_INTEGER {LAYOUT} OFF_BAD_PAIR"),
+        _offsets("[A,B]", end=1 << 64),
     ),
-}
-_LENGTHS = {
-    "length-2p32-more": _fault(
-        "a header length that is 2^32 too large",
-        ("FRM-02 FRM-04", LENGTH),
-        _length(lambda h, _: h + (1 << 32)),
-    ),
-    "length-highest-bit": _fault(
-        "a header length whose highest bit is set", SIGN, _length(lambda h, _: h + (1 << 63))
-    ),
-    "length-from-end": _fault(
-        "a header length that, as a signed number, counts from the end of the file",
-        SIGN,
-        _length(lambda h, size: h + 8 - size),
-        FILLED,
-    ),
-    "length-before-end": _fault(
-        "a header length that, as a signed number, counts from the end and includes its own bytes",
-        SIGN,
-        _length(lambda h, size: h - size),
-        FILLED,
-    ),
-    "length-of-file": _fault(
-        "a header length equal to the size of the file",
-        ("FRM-04", LENGTH[::-1]),
-        _length(lambda _, size: size),
-    ),
-    "length-big-endian": _fault(
-        "a big-endian header length",
-        ("FRM-02", LENGTH),
-        _length(lambda h, _: int.from_bytes(h.to_bytes(8, "big"), "little")),
-    ),
-    "length-zero": _fault("a header length of zero", ("FRM-07", NO_LENGTH), _length(lambda *_: 0)),
-}
-_SHAPES = {
     "dim-one-more": _fault(
         "a dimension that is one larger than the range allows", SIZE, _dimension(lambda dim, _: dim + 1), DIMS
     ),
@@ -441,48 +419,40 @@ _SHAPES = {
         {"size": ("one",)},
     ),
     "shape-null": _fault("null as the shape", NO_SHAPE, _field("shape", "null")),
-}
-_FIELDS = {
-    "begin-negative": _fault(
-        "a negative begin offset", OFFSET_SPELLED, _offsets(lambda a, b: f"[-{a + 1},{b}]")
-    ),
+    "begin-negative": _fault("a negative begin offset", OFFSET_SPELLED, _offsets("[-A,B]", begin=1)),
     "begin-minus-zero": _fault(
-        "a begin offset of minus zero", ("OFF-02", INTEGER), _offsets(lambda _, b: f"[-0,{b}]"), AT_START
+        "a begin offset of minus zero", ("OFF-02", INTEGER), _offsets("[-0,B]"), AT_START
     ),
-    "end-with-half": _fault(
-        "an end offset with the fraction .5", OFFSET_SPELLED, _offsets(lambda a, b: f"[{a},{b}.5]")
-    ),
-    "end-as-text": _fault("an end offset inside a string", OFFSET, _offsets(lambda a, b: f'[{a},"{b}"]')),
-    "begin-null": _fault("null as the begin offset", OFFSET, _offsets(lambda _, b: f"[null,{b}]")),
-    "offsets-nested": _fault("offsets inside another array", PAIR, _offsets(lambda a, b: f"[[{a},{b}]]")),
+    "end-with-half": _fault("an end offset with the fraction .5", OFFSET_SPELLED, _offsets("[A,B.5]")),
+    "end-as-text": _fault("an end offset inside a string", OFFSET, _offsets('[A,"B"]')),
+    "begin-null": _fault("null as the begin offset", OFFSET, _offsets("[null,B]")),
+    "offsets-nested": _fault("offsets inside another array", PAIR, _offsets("[[A,B]]")),
     "offsets-booleans": _fault(
         "false and true in place of the offsets zero and one",
         OFFSET,
-        _offsets(lambda *_: "[false,true]"),
+        _offsets("[false,true]"),
         {"size": ("one",), "dtype": ("u8", "f8"), **AT_START},
     ),
     "offsets-from-file": Topic(
         "offsets that count from the start of the file",
         _from_file,
-        lambda row: (*(() if any(t.data for t in scene(row).tensors) else ("OFF-09",)), "OFF-07", "OFF-04"),
-        FAR[::-1],
+        lambda row: "OFF-07 OFF-04" if any(t.data for t in scene(row).tensors) else "OFF-09 OFF-07 OFF-04",
+        "OFF_HOLE OFF_OUT_OF_BOUNDS",
     ),
-    "third-offset": _fault("a range of three offsets", PAIR, _offsets(lambda a, b: f"[{a},{b},{b}]")),
-    "single-offset": _fault("a range of one offset", PAIR, _offsets(lambda _, b: f"[{b}]")),
-    "offsets-object": _fault(
-        "offsets as an object", PAIR, _offsets(lambda a, b: f'{{"begin":{a},"end":{b}}}')
-    ),
+    "third-offset": _fault("a range of three offsets", PAIR, _offsets("[A,B,B]")),
+    "single-offset": _fault("a range of one offset", PAIR, _offsets("[B]")),
+    "offsets-object": _fault("offsets as an object", PAIR, _offsets('{"begin":A,"end":B}')),
     "no-dtype": _fault("a missing dtype", MISSING, _field("dtype", None)),
     "no-shape": _fault("a missing shape", MISSING, _field("shape", None)),
     "no-offsets": _fault(
-        "missing offsets", ("ENT-03", ("ENT_MISSING_FIELD", *LAYOUT)), _field("data_offsets", None)
+        "missing offsets", ("ENT-03", f"ENT_MISSING_FIELD {LAYOUT}"), _field("data_offsets", None)
     ),
     "dtype-misnamed": _fault("a dtype field named Dtype", SPELLED, _misspelled("dtype", "Dtype")),
     "offsets-renamed": _fault(
-        "a data_offsets field named offsets", ("ENT-03", MISSPELLED), _offsets(_pair, "offsets")
+        "a data_offsets field named offsets", ("ENT-03", MISSPELLED), _offsets("[A,B]", "offsets")
     ),
     "offsets-camel": _fault(
-        "a data_offsets field named dataOffsets", SPELLED_OR_MISSING, _offsets(_pair, "dataOffsets")
+        "a data_offsets field named dataOffsets", SPELLED_OR_MISSING, _offsets("[A,B]", "dataOffsets")
     ),
     "field-and-space": _fault(
         "a dtype field whose name ends with a space", SPELLED_OR_MISSING, _misspelled("dtype", "dtype ")
@@ -502,9 +472,7 @@ _FIELDS = {
     "dtype-unknown": _fault("a dtype that does not exist", DTYPE, _dtype(lambda _: "F33")),
     "dtype-lower": _fault("a dtype in lower case", DTYPE, _dtype(str.lower)),
     "dtype-bare": _fault(
-        "a dtype without quotes",
-        ("HDR-07", ("HDR_NOT_JSON", "DTY_BAD_TYPE")),
-        _field("dtype", lambda t: t.dtype),
+        "a dtype without quotes", ("HDR-07", "HDR_NOT_JSON DTY_BAD_TYPE"), _field("dtype", lambda t: t.dtype)
     ),
     "dtype-wide": _fault(
         "a dtype with a fullwidth first letter",
@@ -519,7 +487,7 @@ _FIELDS = {
     ),
     "word-cut": _fault(
         "an unknown field whose value is an incomplete word",
-        ("HDR-07", ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")),
+        ("HDR-07", "HDR_NOT_JSON ENT_UNKNOWN_FIELD"),
         _field("extra", "tru"),
     ),
     "dtype-and-space": _fault("a dtype followed by a space", DTYPE, _dtype(lambda code: code + " ")),
@@ -555,5 +523,4 @@ _FIELDS = {
         "an object in a metadata map after all tensors", TEXT, _metadata('{"a":{"b":"c"}}'), BARE
     ),
 }
-FAULTS = {**_LENGTHS, **_RANGES, **_SHAPES, **_FIELDS}
 """Name of the topic -> topic."""

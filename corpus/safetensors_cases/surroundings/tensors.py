@@ -128,7 +128,6 @@ PROPERTIES = {
     "spacing": Property("whitespace between members", {"compact": "", "spaced": "spaces around commas"}),
 }
 
-
 EXCLUSIONS = (
     excludes("a scalar has one element", rank="r0", size="void page buffer large k128"),
     excludes("a tensor cannot have half a byte", dtype="f4", size="one"),
@@ -208,6 +207,6 @@ TENSORS = Model(
     "tensors",
     PROPERTIES,
     EXCLUSIONS,
-    {"whole": Topic("a valid file", _valid, permitting(LEVELS, "FRM-01", "SHP-11")), **FAULTS},
+    {"whole": Topic("a valid file", _valid, permitting(LEVELS, "FRM-01 SHP-11")), **FAULTS},
     core=("place", "size", "beside", "order", "metadata"),
 )

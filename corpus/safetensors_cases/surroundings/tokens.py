@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 
 from safetensors_corpus.author.file import FileBuilder
 
-from .model import Levels, Model, Property, Row, Topic, merged
+from .model import Ids, Levels, Model, Property, Row, Topic, merged
 from .scene import padding
 
 PROPERTIES = {
@@ -43,118 +44,101 @@ PROPERTIES = {
     ),
 }
 _SPACES = {"nospace": "", "blank": " ", "line": "\r\n", "tabs": "\t"}
-Broken = Callable[[str, Sequence[str], str, Row], str]
-"""Function that takes the opening token, the items, the closing token and the row, and returns a container
-with the mistake.
-"""
+Change = Callable[[list[str], str, str], None]
+"""Function that changes the items of a container, given whitespace and the position of the mistake."""
 
 
 def _write(
     row: Row,
     f: FileBuilder,
-    broken: Broken,
+    change: Change | None = None,
+    close: Callable[[str], str] | None = None,
     behind: bytes = b"",
     last: bytes = b"",
     encoding: str = "utf-8",
     first: bytes = b"",
 ) -> None:
+    """Write a file in which one container has changed items, or is closed by the text from ``close``."""
     count = 1 if row["tensors"] == "onetensor" else 3
     subject = 2 if row["tensors"] == "lasttensor" else 0
 
-    def container(name: str, opening: str, items: Sequence[str], closing: str, here: bool = True) -> str:
+    def container(name: str, brackets: str, items: list[str], here: bool = True) -> str:
+        opening, closing = brackets[0], brackets[1]
         if here and row["inside"] == name:
-            return broken(opening, items, closing, row)
+            blank = _SPACES[row["space"]]
+            if change is not None:
+                change(items, blank, row["at"])
+            if close is not None:
+                closing = blank + close(closing)
         return opening + ",".join(items) + closing
 
     members = []
     for index in range(count):
         here, begin = index == subject, 8 * index
-        shape = container("shape", "[", ["2", "1"], "]", here)
-        offsets = container("range", "[", [str(begin), str(begin + 8)], "]", here)
+        shape = container("shape", "[]", ["2", "1"], here)
+        offsets = container("range", "[]", [str(begin), str(begin + 8)], here)
         fields = ['"dtype":"F32"', f'"shape":{shape}', f'"data_offsets":{offsets}']
-        members.append(f'"{"abc"[index]}":' + container("entry", "{", fields, "}", here))
+        members.append(f'"{"abc"[index]}":' + container("entry", "{}", fields, here))
         f.gap(8, index + 1)
-    metadata = '"__metadata__":' + container("map", "{", ['"format":"pt"', '"k":"v"'], "}")
+    metadata = '"__metadata__":' + container("map", "{}", ['"format":"pt"', '"k":"v"'])
     members.insert(0 if row["metadata"] == "mfirst" else count, metadata)
-    header = first + container("header", "{", members, "}").encode(encoding)
+    header = first + container("header", "{}", members).encode(encoding)
     f.header = header + behind + padding(row, len(header)) + last
 
 
-def _inserted(token: str) -> Broken:
+def _inserted(token: str) -> Change:
     """Insert a token before the items, between the first two, or after the last."""
 
-    def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
-        blank = _SPACES[row["space"]]
-        put = blank + token + blank
-        if row["at"] == "infront":
-            return opening + put + ",".join(items) + closing
-        if row["at"] == "atend":
-            return opening + ",".join(items) + put + closing
-        return opening + items[0] + "," + put + ",".join(items[1:]) + closing
+    def change(items: list[str], blank: str, at: str) -> None:
+        if at == "atend":
+            items[-1] += blank + token + blank
+        else:
+            index = int(at == "between")
+            items[index] = blank + token + blank + items[index]
 
-    return broken
+    return change
 
 
-def _comma(token: str) -> Broken:
-    def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
-        blank = _SPACES[row["space"]]
-        return opening + items[0] + blank + token + blank + ",".join(items[1:]) + closing
+def _comma(token: str) -> Change:
+    def change(items: list[str], blank: str, _at: str) -> None:
+        items[:2] = [items[0] + blank + token + blank + items[1]]
 
-    return broken
-
-
-def _colon(token: str) -> Broken:
-    def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
-        blank, index = _SPACES[row["space"]], len(items) - 1 if row["at"] == "atend" else 0
-        changed = [
-            item.replace('":', f'"{blank}{token}{blank}', 1) if n == index else item
-            for n, item in enumerate(items)
-        ]
-        return opening + ",".join(changed) + closing
-
-    return broken
+    return change
 
 
-def _closed(form: Callable[[str], str]) -> Broken:
-    def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
-        return opening + ",".join(items) + _SPACES[row["space"]] + form(closing)
+def _colon(token: str) -> Change:
+    def change(items: list[str], blank: str, at: str) -> None:
+        index = -1 if at == "atend" else 0
+        items[index] = items[index].replace('":', f'"{blank}{token}{blank}', 1)
 
-    return broken
+    return change
 
 
-_OTHER = {"}": "]", "]": "}"}
 OBJECTS: Levels = {"inside": ("header", "entry", "map")}
 BETWEEN: Levels = {"at": ("between",)}
 SPACED: Levels = {"space": ("blank", "line", "tabs")}
 AT_ENDS: Levels = {"at": ("infront", "atend")}
-AT_END: Levels = {"at": ("atend",)}
 WHOLE: Levels = {"inside": ("header",), "at": ("atend",), "space": ("nospace",)}
-NOT_JSON = ("HDR_NOT_JSON",)
-CLOSED = ("HDR_NOT_JSON", "HDR_BAD_PADDING", "ENT_UNKNOWN_FIELD", "MET_VALUE_NOT_STRING")
+PADDING = "HDR_BAD_PADDING HDR_NOT_JSON"
 
 
-def _topic(about: str, broken: Broken, *only: Levels, codes: tuple[str, ...] = NOT_JSON) -> Topic:
-    return Topic(about, lambda row, f: _write(row, f, broken), ("HDR-07",), codes, merged(only))
+def _topic(about: str, change: Change, *only: Levels) -> Topic:
+    return Topic(about, partial(_write, change=change), "HDR-07", "HDR_NOT_JSON", merged(only))
+
+
+def _closed(about: str, close: Callable[[str], str], rules: Ids, codes: Ids) -> Topic:
+    return Topic(about, partial(_write, close=close), rules, codes, {"at": ("atend",)})
 
 
 def _behind(about: str, rules: str, text: bytes, last: bytes = b"") -> Topic:
-    codes = ("HDR_BAD_PADDING", "HDR_NOT_JSON")
-    plain = _closed(lambda closing: closing)
-    return Topic(about, lambda row, f: _write(row, f, plain, text, last), tuple(rules.split()), codes, WHOLE)
+    return Topic(about, partial(_write, behind=text, last=last), rules, PADDING, WHOLE)
 
 
-def _before(about: str, rules: str, text: bytes = b"", encoding: str = "utf-8") -> Topic:
-    codes: tuple[str, ...] = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
+def _before(about: str, rules: str, text: bytes, encoding: str = "utf-8") -> Topic:
+    codes = "HDR_BAD_START HDR_NOT_JSON HDR_NOT_OBJECT"
     if encoding != "utf-8":
-        codes = ("HDR_NOT_UTF8", *codes)
-    plain = _closed(lambda closing: closing)
-    return Topic(
-        about,
-        lambda row, f: _write(row, f, plain, encoding=encoding, first=text),
-        tuple(rules.split()),
-        codes,
-        WHOLE,
-    )
+        codes = f"HDR_NOT_UTF8 {codes}"
+    return Topic(about, partial(_write, encoding=encoding, first=text), rules, codes, WHOLE)
 
 
 TOKENS = Model(
@@ -168,18 +152,23 @@ TOKENS = Model(
         "colon-missing": _topic("a missing colon after a key", _colon(""), OBJECTS, AT_ENDS),
         "colon-twice": _topic("two colons after a key", _colon("::"), OBJECTS, AT_ENDS),
         "equals-sign": _topic("an equals sign instead of a colon", _colon("="), OBJECTS, AT_ENDS),
-        "not-closed": _topic("a container that is not closed", _closed(lambda _: ""), AT_END, codes=CLOSED),
-        "closed-otherwise": _topic(
-            "a container that is closed by the wrong bracket", _closed(_OTHER.__getitem__), AT_END
+        "not-closed": _closed(
+            "a container that is not closed",
+            lambda _: "",
+            "HDR-07",
+            "HDR_NOT_JSON HDR_BAD_PADDING ENT_UNKNOWN_FIELD MET_VALUE_NOT_STRING",
         ),
-        "closed-twice": Topic(
+        "closed-otherwise": _closed(
+            "a container that is closed by the wrong bracket",
+            {"}": "]", "]": "}"}.__getitem__,
+            "HDR-07",
+            "HDR_NOT_JSON",
+        ),
+        "closed-twice": _closed(
             "a container that is closed twice",
-            lambda row, f: _write(row, f, _closed(lambda closing: 2 * closing)),
-            lambda row: ("HDR-06", "HDR-03") if row["inside"] in OBJECTS["inside"] else ("HDR-07",),
-            lambda row: (
-                ("HDR_BAD_PADDING", "HDR_NOT_JSON") if row["inside"] in OBJECTS["inside"] else NOT_JSON
-            ),
-            AT_END,
+            lambda closing: 2 * closing,
+            lambda row: "HDR-06 HDR-03" if row["inside"] in OBJECTS["inside"] else "HDR-07",
+            lambda row: PADDING if row["inside"] in OBJECTS["inside"] else "HDR_NOT_JSON",
         ),
         "comment": _topic("a comment", _inserted("/*c*/")),
         "line-comment": _topic("a comment that extends to the end of the line", _inserted("//\n")),
@@ -205,9 +194,9 @@ TOKENS = Model(
         "no-break-space-before": _before("a no-break space before the brace", "HDR-02", b"\xc2\xa0"),
         "in-array": Topic(
             "the header object inside an array",
-            lambda row, f: _write(row, f, _closed(lambda closing: f"{closing}]"), first=b"["),
-            ("HDR-06",),
-            ("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON"),
+            partial(_write, close=lambda closing: f"{closing}]", first=b"["),
+            "HDR-06",
+            "HDR_NOT_OBJECT HDR_BAD_START HDR_NOT_JSON",
             WHOLE,
         ),
         "utf-16-little": _before(

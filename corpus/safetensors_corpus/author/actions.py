@@ -133,8 +133,8 @@ class LifecycleBuilder(FileBuilder):
     def try_open(self) -> None:
         self._script.append({"step": "try"})
 
-    def read(self, tensor: str) -> None:
-        self._script.append({"step": "tensor", "tensor": tensor})
+    def read(self, *tensors: str) -> None:
+        self._script += [{"step": "tensor", "tensor": tensor} for tensor in tensors]
 
     def close(self) -> None:
         self._script.append({"step": "close"})
@@ -194,9 +194,10 @@ class RemoteBuilder(FileBuilder):
     after: int = 0
     _other: FileBuilder | None = None
 
-    def changes_to(self, other: FileBuilder) -> None:
-        """Serve another file after the first request."""
-        self.server, self.after, self._other = "changed", 1, other
+    def changes(self) -> FileBuilder:
+        """Serve another file after the first request, and return its builder."""
+        self.server, self.after, self._other = "changed", 1, FileBuilder()
+        return self._other
 
     def content(self, option: str | None = None) -> dict[str, Any]:
         if option == "new" and self._other is not None:

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from string import Template
 from typing import Any, Literal
 
+from safetensors_reference.rules.book import rule_book
+
+from ..field_bugs import reference_url
 from ..steps import KINDS
 
 AREAS = {
@@ -47,6 +50,14 @@ An area is a module or a package in ``cases``. Cases that the fuzzer found decla
 """
 
 Importance = Literal["low", "medium", "high", "critical"]
+_IMPORTANT: dict[Importance, str] = {
+    "critical": "FRM-02 FRM-04 FRM-05 FRM-06 IDX-04 IDX-05 LIM-05 OFF-01 OFF-03 OFF-04 OFF-05 OFF-13 SHP-05",
+    "high": "API-07 API-08 API-09 API-10 DTY-05 DTY-09 DTY-10 FRM-03 FRM-07 HDR-09 HDR-10 HDR-11 HDR-12 "
+    "HDR-13 IDX-07 IDX-08 IDX-09 IDX-12 IDX-21 OFF-06 OFF-07 OFF-08 OFF-09 OFF-12 SHP-03 SHP-04 WRT-06 "
+    "WRT-09 WRT-19",
+}
+IMPORTANCE = {rule: importance for importance, rules in _IMPORTANT.items() for rule in rules.split()}
+"""Broken rule -> usual importance of rejecting the input. All other rules have medium importance."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +79,13 @@ Family = Mapping[str, object] | Iterable[object]
 
 
 def reject(*codes: str) -> Reject:
-    return Reject(codes)
+    """Return a rejection with these codes, of which an argument can contain several, separated by spaces."""
+    return Reject(tuple(" ".join(codes).split()))
 
 
 ACCEPT = Accept()
+REFUSALS = ("error", "refuse", "reject")
+"""Names that choices use for the options that reject the input."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,18 +121,34 @@ def accepts(rules: str, **details: Any) -> Callable[[Callable[..., None]], Calla
     return _register(rules, None, {"": ACCEPT}, **details)
 
 
-def rejects(
-    rules: str, *, codes: Sequence[str] | str, **details: Any
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a case that every reader must reject; ``codes`` are the fault codes, the primary one first."""
-    codes = (codes,) if isinstance(codes, str) else tuple(codes)
-    return _register(rules, None, {"": Reject(codes)}, **details)
+def rejects(rules: str, codes: str, **details: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a case that every reader must reject, with the fault codes, of which the first is primary.
+
+    By default, the importance is that of the first rule.
+    """
+    details.setdefault("importance", IMPORTANCE.get(rules.split(maxsplit=1)[0], "medium"))
+    return _register(rules, None, {"": reject(codes)}, **details)
 
 
 def chooses(
-    choice: str, rules: str = "", *, options: Options, **details: Any
+    choice: str,
+    rules: str = "",
+    *,
+    codes: str = "",
+    options: Options | None = None,
+    **details: Any,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return _register(rules, choice, options, **details)
+    """Register a case with an expectation for each option of a choice.
+
+    By default, the options in ``REFUSALS`` reject the input with ``codes``, and all others accept it.
+    """
+    return _register(rules, choice, options or usual_options(choice, reject(codes)), **details)
+
+
+def usual_options(choice: str, rejection: Reject) -> Options:
+    """Return ``rejection`` for the options of a choice in ``REFUSALS``, and acceptance for all others."""
+    names = rule_book().choices[choice].options
+    return {name: rejection if name in REFUSALS else ACCEPT for name in names}
 
 
 def _register(
@@ -131,8 +161,8 @@ def _register(
     importance: Importance = "medium",
     steps: Sequence[str] | None = None,
     smoke: bool = False,
-    bugs: Sequence[str] | Mapping[str, Sequence[str]] = (),
-    ahead: Mapping[str, Sequence[str]] | None = None,
+    bugs: str | Mapping[str, str] = "",
+    ahead: Mapping[str, str] | None = None,
     issue: str | Mapping[str, str] | None = None,
     heavy: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -143,18 +173,19 @@ def _register(
         choice: id of the choice, or None.
         options: maps options to expectations. Without a choice, the only key is ``""``.
         over: members of a family. Registers one case with the id ``name-slug`` for each member, passes the
-            value to the body as the second argument, and replaces ``$slug`` and ``$value`` in the
-            docstring.
+            value to the body as the second argument, or a tuple as several arguments if the body has
+            several parameters, and replaces ``$slug`` and ``$value`` in the docstring.
         level: must, should or may; by default, the level of the rules.
         importance: severity of a failure for users who open hostile files.
         steps: steps of the case; by default, the steps of its kind.
         smoke: True for the few cases that distinguish a broken adapter from a broken reader.
-        bugs: ids of the reported bugs (``field_bugs.toml``) that the case shows. In a family, maps slugs
-            to ids.
+        bugs: ids of the reported bugs (``field_bugs.toml``) that the case shows, separated by spaces. In a
+            family, maps slugs to ids.
         ahead: maps slugs to rules that are listed first for those members of a family. For example, a reader
             may reject a tensor of a rare dtype because of the dtype rather than the fault that the family is
             about.
-        issue: URL of a public report of the bug that the case reproduces. In a family, maps slugs to URLs.
+        issue: public report of the bug that the case reproduces, as ``owner/repository#number`` or a URL. In
+            a family, maps slugs to reports.
         heavy: True for a case that runs only on request. Cases with inputs above one mebibyte are always
             heavy.
     """
@@ -164,28 +195,30 @@ def _register(
             raise ValueError(f"unknown members of the family in {label}: {sorted(unknown)}")
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
+        several = len(inspect.signature(body).parameters) > 2
         area = next((part for part in body.__module__.split(".") if part in AREAS), body.__module__)
         for slug, value in (members or {"": None}).items():
             name = body.__name__.replace("_", "-") + (f"-{slug}" if slug else "")
             text = Template(inspect.getdoc(body) or "").safe_substitute(slug=slug, value=value)
             title, _, rest = text.partition("\n")
-            url = issue.get(slug) if isinstance(issue, Mapping) else issue
+            report = issue.get(slug) if isinstance(issue, Mapping) else issue
+            url = report and reference_url(report)
             kind = "report" if url else "hand"
             register(
                 CaseFunction(
                     id=f"{area}/{name}",
                     title=title.strip(),
                     description=re.sub(r"\s*\n\s*(?!\n)", " ", rest.strip()),
-                    rules=tuple(dict.fromkeys((*(ahead or {}).get(slug, ()), *rules.split()))),
+                    rules=tuple(dict.fromkeys(f"{(ahead or {}).get(slug, '')} {rules}".split())),
                     choice=choice,
                     options=dict(options),
                     body=body,
-                    arguments=(value,) if members else (),
+                    arguments=value if several and isinstance(value, tuple) else (value,) if members else (),
                     level=level,
                     importance=importance,
                     steps=KINDS[AREAS[area]].steps if steps is None else tuple(steps),
                     smoke=smoke,
-                    bugs=tuple(bugs.get(slug, ()) if isinstance(bugs, Mapping) else bugs),
+                    bugs=tuple((bugs.get(slug, "") if isinstance(bugs, Mapping) else bugs).split()),
                     heavy=heavy,
                     source={"kind": kind, **({"issue": url} if url else {})},
                 )

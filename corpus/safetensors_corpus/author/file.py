@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -219,6 +219,11 @@ class FileBuilder(Builder):
         self._tensors.append(
             TensorRecord(name, dtype, list(shape), bytes(data), seen, dict(views or {}), dict(names or {}))
         )
+
+    def tensors(self, names: Iterable[str], dtype: str, shape: Sequence[int]) -> None:
+        """Add a tensor of the same dtype and shape under each name."""
+        for name in names:
+            self.tensor(name, dtype, shape)
 
     def default_data(self, name: str, dtype: str, shape: Sequence[int]) -> bytes:
         return filled(name, dtype, size_of(dtype, shape))

@@ -33,23 +33,21 @@ LONE_MAPS = {
     rb'{"\ude00\ud83d":"b"}': {"\ude00\ud83d": "b"},
 }
 """Maps the JSON text of metadata to the map that the text represents. Lone surrogates are kept."""
-LONE_OPTIONS: Options = {
-    "reject": reject("HDR_NOT_JSON", "HDR_NOT_UTF8"), "keep": ACCEPT, "replace": ACCEPT
-}  # fmt: skip
-"""Options of the choice ``lone-surrogates``."""
+LONE_CODES = "HDR_NOT_JSON HDR_NOT_UTF8"
+"""Codes of the choice ``lone-surrogates``."""
 RARE: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 """Options of the choice ``rare-ignored-values``."""
 COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64")
 """Dtypes that practically every reader supports. The written format does not name any others."""
 
 
-def rare(over: Family) -> dict[str, tuple[str, ...]]:
+def rare(over: Family) -> dict[str, str]:
     """Return an ``ahead`` argument that lists the dtype rules first for family members with a rare dtype."""
-    out: dict[str, tuple[str, ...]] = {}
+    out = {}
     for slug, value in by_slug(over).items():
         (code,) = (v for v in (value if isinstance(value, tuple) else (value,)) if v in DTYPE_BITS)
         if code not in COMMON_DTYPES:
-            out[slug] = ("DTY-01", "DTY-08") if code == "C64" else ("DTY-01",)
+            out[slug] = "DTY-01 DTY-08" if code == "C64" else "DTY-01"
     return out
 
 

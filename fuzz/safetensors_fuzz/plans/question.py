@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from safetensors_conformance.case_verdict import StepVerdict
-from safetensors_corpus.author.case import ACCEPT, Accept, Reject
+from safetensors_corpus.author.case import ACCEPT, Accept, Reject, usual_options
 from safetensors_corpus.author.file import Builder
 from safetensors_corpus.document import action_faults
 from safetensors_corpus.judging.verdicts import effect_of, fails
@@ -79,10 +79,6 @@ def reject_ruling(faults: Iterable[PlanFault]) -> Ruling:
     )
 
 
-REFUSALS = ("error", "refuse", "reject")
-"""Names that choices use for the options that reject the input."""
-
-
 def choice_ruling(
     choice: str,
     rejection: Reject,
@@ -92,10 +88,8 @@ def choice_ruling(
     instead: Mapping[str, Accept | Reject] | None = None,
 ) -> Ruling:
     """Return the ruling for a choice. ``instead`` replaces the behaviour of individual options."""
-    row = rule_book().choices[choice]
-    usual = {name: rejection if name in REFUSALS else ACCEPT for name in row.options}
-    options = {**usual, **(instead or {})}
-    rules = tuple(dict.fromkeys((row.rule, *rules)))
+    options = {**usual_options(choice, rejection), **(instead or {})}
+    rules = tuple(dict.fromkeys((rule_book().choices[choice].rule, *rules)))
     return Ruling(rules, (), choice, options, level, frozenset({choice, *beside}))
 
 

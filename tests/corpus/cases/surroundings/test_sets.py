@@ -28,8 +28,8 @@ SMALL = Model(
     },
     [excludes("they cannot meet", a="a1", b="b1"), excludes("c needs b", b="b0", c="c1")],
     {
-        "whole": Topic("whole", lambda _row, _file: None, ("FRM-01",)),
-        "part": Topic("part", lambda _row, _file: None, ("FRM-01",), ("FRM_TOO_SHORT",)),
+        "whole": Topic("whole", lambda _row, _file: None, "FRM-01"),
+        "part": Topic("part", lambda _row, _file: None, "FRM-01", "FRM_TOO_SHORT"),
     },
 )
 
