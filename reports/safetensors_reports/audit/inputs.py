@@ -55,19 +55,23 @@ class FuzzFinding:
         return digests[0] if digests else self.slug
 
 
-def _document(path: Path, expected: str, what: str, schema: int, remedy: str = "") -> Any:
-    shown = visible(str(path))
+def load_json(path: Path, expected: str) -> Any:
     try:
-        document = json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
+        return json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
     except OSError as err:
         raise AuditError(f"{visible(str(err), 300)}; pass {expected}") from err
     except (ValueError, RecursionError) as err:
-        raise AuditError(f"{shown}: not JSON ({visible(str(err), 100)}); pass {expected}") from err
+        why = visible(str(err), 100)
+        raise AuditError(f"{visible(str(path))}: not JSON ({why}); pass {expected}") from err
+
+
+def _document(path: Path, expected: str, what: str, schema: int, remedy: str = "") -> Any:
+    document = load_json(path, expected)
     version = document.get("schema") if isinstance(document, dict) else None
     if version != schema:
         raise AuditError(
-            f"{shown}: the {what} has schema {visible(str(version), 20)}, but this program reads schema "
-            f"{schema}{remedy}"
+            f"{visible(str(path))}: the {what} has schema {visible(str(version), 20)}, but this program "
+            f"reads schema {schema}{remedy}"
         )
     return document
 
